@@ -1,0 +1,38 @@
+# Everything below makes its own .venv from constraints.txt; nothing needs to be installed by hand but Python 3.11+.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help setup demo test check bench clean
+
+help:  ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	# torch first and alone: in its pinned version, so that nothing below picks another build of it
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev -e .
+	touch $@
+
+setup: .venv/ready  ## the virtual environment
+
+demo: setup  ## learn 100 classes in ten states, forget, and be repaired by ScaIL (about 3 minutes)
+	$(BIN)/scail run --dataset glyphs --states 10 --memory 2% --methods ft,ft_nem,ft_l2,ft_init,ft_init_l2,scail,full \
+		--select both --seed 1 --out runs/demo
+
+test: setup  ## the tests and the examples in docstrings
+	$(BIN)/python -m pytest
+
+check: setup  ## format, lint, types, import contract
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup  ## speed, measured
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove the virtual environment and caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,47 @@
+"""scail: teach an image classifier new classes over time, when old data can't be kept.
+
+The public names below are loaded when they are first used, so that importing scail costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scail import evaluation, heads
+    from scail.datasets import Dataset, load_dataset
+    from scail.exemplars import Memory, herding_order, random_order
+    from scail.heads.evidence import Evidence, LinearHead
+    from scail.heads.scail import scale_past_weights
+    from scail.methods import METHODS
+    from scail.recipes import Experiment, Schedule
+    from scail.runner import run_experiment
+    from scail.stream import State, class_order, split_into_states
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Dataset": "datasets", "load_dataset": "datasets", "Memory": "exemplars", "herding_order": "exemplars",
+    "random_order": "exemplars", "Evidence": "heads", "LinearHead": "heads", "scale_past_weights": "heads",
+    "METHODS": "methods", "Experiment": "recipes", "Schedule": "recipes", "run_experiment": "runner",
+    "State": "stream", "class_order": "stream", "split_into_states": "stream",
+}  # fmt: skip
+
+__all__ = [
+    "METHODS", "Dataset", "Evidence", "Experiment", "LinearHead", "Memory", "Schedule", "State", "class_order",
+    "evaluation", "heads", "herding_order", "load_dataset", "random_order", "run_experiment", "scale_past_weights",
+    "split_into_states",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("evaluation", "heads"):
+        return import_module(f"scail.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"scail.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'scail' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,259 @@
+"""The command line: parse, call, print. Nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+import tyro
+
+from scail.recipes import RECIPES, Experiment, Select
+
+
+@dataclass(frozen=True)
+class Run:
+    """Train one configuration and print the paper's table.
+
+    A network learns the classes in Z states, keeping at most B old images. All heads (FT, ScaIL, ...) are read from
+    the same training. Finished states are kept in a store and never trained twice; after Ctrl-C or a crash the same
+    command goes on where it stopped.
+
+    Try `scail run --dataset digits --states 5` (seconds), `scail run` (minutes), or
+    `scail run --states 20 --memory 1% --methods ft,scail --select herding --seeds 3 --out runs/mine`.
+    """
+
+    dataset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "glyphs"
+    """Which images: see `scail datasets`."""
+    states: Annotated[str, tyro.conf.arg(metavar="Z|SIZES")] = "10"
+    """Z, the number of states of equal size; or the number of new classes in each, as 50,10,10,10,10,10."""
+    first_state: Annotated[str | None, tyro.conf.arg(metavar="N|half")] = None
+    """Classes in state 0, when it is larger: a number, or half. The rest is spread over the other states."""
+    memory: Annotated[str, tyro.conf.arg(metavar="B")] = "2%"
+    """B, the old images kept, over all classes: a number, or a share of the training images."""
+    methods: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "all"
+    """all, or names separated by commas: see `scail methods`."""
+    select: Literal["random", "herding", "both"] = "both"
+    """How the images to keep are chosen."""
+    recipe: Literal["quick", "paper"] = "quick"
+    """Network and schedules: quick fits a CPU, paper is the paper's training for small images."""
+    epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
+    """Epochs of every training, as E; or of state 0 (and Full) and of the later states, as E0,E."""
+    lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
+    """Learning rate of every training; the recipe decides how it falls."""
+    batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Images in a batch."""
+    network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """resnet8, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed."""
+    keep_past_rows: bool = False
+    """Keep the past rows of the linear layer instead of re-creating all of it in each state."""
+    candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
+    """ScaIL: how many past classes can be predicted for an image: a number (10), or all."""
+    as_published: bool = False
+    """ScaIL: read the factors as the authors' code does instead of as the paper writes them."""
+    classes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Only so many classes (glyphs: 100 by default, up to 134)."""
+    images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Only so many training images a class (glyphs: 100 by default)."""
+    image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Side of the images in pixels (glyphs only; 20 by default)."""
+    order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
+    """Order in which classes arrive: seed, icarl, given, or a file with one class name per line."""
+    seed: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Same seed, same numbers."""
+    seeds: Annotated[int, tyro.conf.arg(metavar="K")] = 1
+    """Run so many seeds, from --seed on, and give means and standard deviations."""
+    threads: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """CPU threads of one training (1 by default)."""
+    jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Trainings at a time. Default: as the cores allow. Never changes a number."""
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
+    """Where to train."""
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    """Number format of the training."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where the results go. Default: a new folder in runs/."""
+    store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where trained states are kept. Default: SCAIL_STORE, or the user's cache directory."""
+
+
+@dataclass(frozen=True)
+class Methods:
+    """List the methods: what each one does, and what it needs."""
+
+
+@dataclass(frozen=True)
+class Datasets:
+    """List the data sets that `scail run --dataset` knows."""
+
+
+Command = (
+    Annotated[Run, tyro.conf.subcommand("run")]
+    | Annotated[Methods, tyro.conf.subcommand("methods")]
+    | Annotated[Datasets, tyro.conf.subcommand("datasets")]
+)
+
+
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run the command line, and end with its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
+    command = tyro.cli(
+        Command,
+        prog="scail",
+        description="Teach an image classifier new classes over time, when old data can't be kept.",
+        args=argv,
+        config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+    )
+    try:
+        _COMMANDS[type(command)](command)
+    except ValueError as error:
+        if os.environ.get("SCAIL_DEBUG"):
+            raise
+        _fail(str(error), 2)
+    except KeyboardInterrupt:
+        _fail("stopped. Nothing is lost: the same command goes on from here", 130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader (head, less) has seen enough
+        sys.exit(141)
+    sys.exit(0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"scail: {'' if code == 130 else 'error: '}{message}", file=sys.stderr)
+    sys.exit(code)
+
+
+def experiment_of(run: Run) -> Experiment:
+    """The configuration that these options ask for: the recipe, with the given values in place of its own."""
+    recipe = RECIPES[run.recipe](run.dataset)
+    first, later = recipe.first_schedule, recipe.later_schedule
+    if run.epochs is not None:
+        given = _numbers("--epochs", run.epochs, "E, or E0,E")
+        if len(given) > 2:
+            raise ValueError(f"--epochs {run.epochs}: expected E, or E0,E")
+        first, later = replace(first, epochs=given[0]), replace(later, epochs=given[-1])
+    shared: dict[str, Any] = {"lr": run.lr, "batch_size": run.batch_size}
+    shared = {name: value for name, value in shared.items() if value is not None}
+    states = _numbers("--states", run.states, "a number, or sizes as 50,10,10")
+    given_values: dict[str, Any] = {
+        "network": run.network, "threads": run.threads, "classes": run.classes, "image_size": run.image_size,
+        "images_per_class": run.images_per_class, "class_order": _order(run.order),
+    }  # fmt: skip
+    selects: tuple[Select, ...] = ("random", "herding") if run.select == "both" else (run.select,)
+    return replace(
+        recipe,
+        first_schedule=replace(first, **shared),
+        later_schedule=replace(later, **shared),
+        states=states[0] if len(states) == 1 else states,
+        first_state=_first_state(run.first_state),
+        memory=run.memory
+        if run.memory.endswith("%")
+        else _numbers("--memory", run.memory, "a number, or a share as 2%")[0],
+        methods=tuple(name.strip() for name in run.methods.split(",") if name.strip()),
+        select=selects,
+        candidates=_candidates(run.candidates, recipe.candidates),
+        as_published=run.as_published,
+        keep_past_rows=run.keep_past_rows,
+        seed=run.seed,
+        accelerator=run.accelerator,
+        precision=run.precision,
+        **{name: value for name, value in given_values.items() if value is not None},
+    )
+
+
+def _numbers(option: str, text: str, expected: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{option} {text}: expected {expected}") from None
+
+
+def _candidates(text: str | None, default: int | None) -> int | None:
+    if text is None:
+        return default
+    if text == "all":
+        return None
+    (count,) = _numbers("--candidates", text, "a number, or all")[:1]
+    if count < 1:
+        raise ValueError(f"--candidates {text}: expected 1 or more, or all")
+    return count
+
+
+def _order(text: str | None) -> str | tuple[str, ...] | None:
+    if text is None or text in ("seed", "icarl", "given"):
+        return text
+    path = Path(text)
+    if not path.is_file():
+        raise ValueError(f"--order {text}: expected seed, icarl, given, or a file with one class name per line")
+    return tuple(line for line in path.read_text(encoding="utf-8").splitlines() if line)
+
+
+def _first_state(text: str | None) -> int | Literal["half"] | None:
+    if text is None or text == "half":
+        return text  # type: ignore[return-value]
+    return _numbers("--first-state", text, "a number of classes, or half")[0]
+
+
+def _run(run: Run) -> None:
+    experiment = experiment_of(run)
+    from rich.console import Console
+
+    from scail.display import Display
+    from scail.report.figures import write_figures
+    from scail.report.table import markdown_table, rich_table
+    from scail.results import RunDirectory, write_text
+    from scail.runner import run_experiment
+
+    console = Console()
+    out = run.out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{run.dataset}"
+    display = Display(console)
+    try:
+        results = run_experiment(
+            experiment,
+            out,
+            seeds=run.seeds,
+            store=run.store,
+            jobs=run.jobs,
+            begin=display.begin,
+            receive=display.receive,
+        )
+    finally:
+        display.end()
+    write_text(out / "table.md", markdown_table(results.summary))
+    for folder in [out] if run.seeds == 1 else sorted(out.glob("seed-*")):
+        write_figures(RunDirectory(folder))
+    console.print(rich_table(results.summary))
+    trained, seconds = results.summary["trained_epochs"], results.summary["seconds"]
+    console.print(f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/", highlight=False)
+
+
+def _methods(_: Methods) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from scail.methods import METHODS
+
+    table = Table("name", "in the paper", "trainer", "needs exemplars", "what it does", box=None, pad_edge=False)
+    for name, method in METHODS.items():
+        table.add_row(name, method.label, method.trainer, "yes" if method.needs_exemplars else "no", method.summary)
+    Console().print(table)
+
+
+def _datasets(_: Datasets) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from scail.datasets.catalog import DATASETS
+
+    table = Table("name", "what it is", box=None, pad_edge=False)
+    for name, text in DATASETS.items():
+        table.add_row(name, text)
+    Console().print(table)
+
+
+_COMMANDS: dict[type, Any] = {Run: _run, Methods: _methods, Datasets: _datasets}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Tensors that are made once and kept in the user's cache directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import Tensor
+
+
+def cache_dir() -> Path:
+    """Where scail keeps what it can make again: `SCAIL_CACHE`, or the user's cache directory."""
+    from platformdirs import user_cache_dir
+
+    return Path(os.environ.get("SCAIL_CACHE") or user_cache_dir("scail", appauthor=False))
+
+
+def cached_tensors(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The tensors kept under `name`; made, and kept for the next time, where there are none or the file is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load, save
+
+    path = cache_dir() / f"{name}.safetensors"
+    try:
+        return load(path.read_bytes())
+    except (FileNotFoundError, SafetensorError):
+        tensors = make()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f"{path.name}.{os.getpid()}")
+        aside.write_bytes(save(tensors))
+        aside.replace(path)  # atomic: another process sees all of it or nothing
+    except OSError:
+        pass  # a cache that cannot be written (full or read-only disk) costs time, not results
+    return tensors

@@ -1,0 +1,103 @@
+"""What a user sees while a run is under way: live bars in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from scail.runner import Job, Update
+
+
+class Display:
+    """Shows every trajectory's state, epoch, images per second and time left."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.jobs: Sequence[Job] = ()
+        self.started = time.monotonic()
+        self._bars: Progress | None = None
+        self._tasks: list[TaskID] = []
+        self._passes: list[list[int]] = []
+        self._recent: list[deque[tuple[float, int]]] = []
+        self._done: list[int] = []
+        self._state_started: dict[int, float] = {}
+        self._loss: dict[int, float] = {}
+
+    def begin(self, jobs: Sequence[Job]) -> None:
+        """The jobs are known: show them all."""
+        self.jobs, self._passes = jobs, [job.image_passes() for job in jobs]
+        self._recent, self._done = [deque(maxlen=50) for _ in jobs], [0] * len(jobs)
+        if not self.console.is_terminal:
+            return
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        self._bars = Progress(
+            TextColumn("{task.description}"), BarColumn(bar_width=24), TaskProgressColumn(),
+            TextColumn("{task.fields[where]}"), TextColumn("{task.fields[speed]}"), TimeRemainingColumn(),
+            console=self.console,
+        )  # fmt: skip
+        titles = [job.title for job in jobs]
+        self._tasks = [
+            self._bars.add_task(title, total=sum(passes), where="waiting", speed="", start=False)
+            for title, passes in zip(titles, self._passes, strict=True)
+        ]
+        self._bars.start()
+
+    def receive(self, update: Update) -> None:
+        """Something happened in a job."""
+        job, states = self.jobs[update.job], len(self._passes[update.job])
+        where = f"state {update.state}" if states > 1 else "all classes"
+        if update.note is not None:
+            self._state_started[update.job] = time.monotonic()
+            self._say(f"{job.title}: {where}: {update.note}")
+        if (progress := update.progress) is not None:
+            self._done[update.job] += progress.images
+            self._recent[update.job].append((time.monotonic(), self._done[update.job]))
+            if progress.loss is not None:
+                self._loss[update.job] = progress.loss
+            epoch = f"epoch {min(progress.epoch + 1, progress.epochs)}/{progress.epochs}"
+            self._show(
+                update.job,
+                f"{where} of 0..{states - 1}, {epoch}" if states > 1 else epoch,
+                f"{self._speed(update.job):.0f} images/s",
+            )
+        if (measured := update.measured) is not None:
+            self._done[update.job] = sum(self._passes[update.job][: update.state + 1])
+            self._show(update.job, where, "")
+            row = measured.rows[0]
+            took = time.monotonic() - self._state_started[update.job]
+            loss = self._loss.pop(update.job, None)
+            self._say(
+                f"{job.title}: {where}: {row.classes} classes, {row.label} top-1 {row.top1:.1f} %, "
+                f"top-5 {row.top5:.1f} %"
+                + (f", training loss {loss:.3f}" if loss is not None else "")
+                + f" ({took:.1f} s)"
+            )
+
+    def end(self) -> None:
+        """Take the bars away."""
+        if self._bars is not None:
+            self._bars.stop()
+
+    def _say(self, text: str) -> None:
+        if self._bars is None:
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        else:
+            self._bars.console.print(text, highlight=False, markup=False, style="dim")
+
+    def _show(self, job: int, where: str, speed: str) -> None:
+        if self._bars is not None:
+            if not self._bars.tasks[job].started:
+                self._bars.start_task(self._tasks[job])
+            self._bars.update(self._tasks[job], completed=self._done[job], where=where, speed=speed)
+
+    def _speed(self, job: int) -> float:
+        (begin, before), (now, done) = self._recent[job][0], self._recent[job][-1]
+        return (done - before) / (now - begin) if now > begin else 0.0

@@ -1,0 +1,97 @@
+"""How well a head does: top-k, averages, the gap to Full, and the paper's error, score and weight analyses.
+
+Shapes: N test images, C classes, S states, D features. Accuracies are in percent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def top_k_accuracy(scores_NC: Tensor, labels_N: Tensor, k: int) -> float:
+    """Percent of images whose true class is among the k highest scores (all classes where there are fewer than k)."""
+    best = scores_NC.topk(min(k, scores_NC.shape[1]), dim=1)
+    # A class that was excluded (-inf) is not predicted, even where fewer than k classes are left.
+    hit = (best.indices == labels_N[:, None]) & (best.values > -torch.inf)
+    return 100 * hit.any(1).double().mean().item()
+
+
+def incremental_mean(per_state: Sequence[float]) -> float:
+    """The headline: the mean over the incremental states 1..Z-1. State 0 is left out.
+
+    >>> incremental_mean([90.0, 60.0, 50.0])
+    55.0
+    """
+    if len(per_state) < 2:
+        raise ValueError(f"{len(per_state)} state(s): the mean over incremental states needs at least two states")
+    return sum(per_state[1:]) / len(per_state[1:])
+
+
+def gap_to_full(accuracies: Sequence[float], full: float | Sequence[float]) -> float:
+    """G_IL: the mean over configurations of (accuracy - Full) / (100 - Full). 0: as good as Full; below: worse.
+
+    Accuracies in percent; `full` is one number for all configurations, or one for each.
+
+    >>> round(gap_to_full([80.0, 70.0], 90.0), 2)
+    -1.5
+    """
+    fulls = [float(full)] * len(accuracies) if isinstance(full, int | float) else [float(f) for f in full]
+    if len(fulls) != len(accuracies):
+        raise ValueError(
+            f"{len(accuracies)} accuracies and {len(fulls)} values of Full: expected one each, or one Full"
+        )
+    if not accuracies:
+        raise ValueError("no accuracies: the gap needs at least one")
+    for value in (*accuracies, *fulls):
+        if not 0 <= value <= 100:
+            raise ValueError(f"accuracy {value}: expected percent, 0 to 100")
+    if any(f == 100 for f in fulls):
+        raise ValueError("Full is 100 %: the gap to it cannot be measured")
+    return sum((a - f) / (100 - f) for a, f in zip(accuracies, fulls, strict=True)) / len(fulls)
+
+
+ERROR_KINDS = ("c(p)", "e(p,p)", "e(p,n)", "c(n)", "e(n,n)", "e(n,p)")
+"""Test images of past (p) and new (n) classes: correct, taken for another past class, for another new class."""
+
+
+def error_counts(predicted_N: Tensor, labels_N: Tensor, past: int) -> dict[str, int]:
+    """The six top-1 counts of the paper's error analysis; they add up to the number of test images."""
+    of_past, as_past, correct = labels_N < past, predicted_N < past, predicted_N == labels_N
+    masks = (
+        of_past & correct, of_past & as_past & ~correct, of_past & ~as_past,
+        ~of_past & correct, ~of_past & ~as_past & ~correct, ~of_past & as_past,
+    )  # fmt: skip
+    return {kind: int(mask.sum()) for kind, mask in zip(ERROR_KINDS, masks, strict=True)}
+
+
+def past_errors_by_origin(predicted_N: Tensor, labels_N: Tensor, first_state_C: Tensor) -> list[int]:
+    """e(p,p) split by the state in which the wrongly predicted class was new: one count per past state."""
+    state, past = int(first_state_C[-1]), int((first_state_C < first_state_C[-1]).sum())
+    confused = (labels_N < past) & (predicted_N < past) & (predicted_N != labels_N)
+    return torch.bincount(first_state_C[predicted_N[confused]], minlength=state).tolist()[:state]
+
+
+def confusion_matrix(predicted_N: Tensor, labels_N: Tensor, num_classes: int) -> Tensor:
+    """C x C counts: row the true class, column the predicted one."""
+    flat = torch.bincount(labels_N * num_classes + predicted_N, minlength=num_classes**2)
+    return flat.reshape(num_classes, num_classes)
+
+
+def true_class_scores(scores_NC: Tensor, labels_N: Tensor, past: int) -> dict[str, float | None]:
+    """Figures 2a and 3: the mean score of the true class, for test images of past and of new classes."""
+    own = scores_NC.gather(1, labels_N[:, None])[:, 0].double()
+    groups = {"past": own[labels_N < past], "new": own[labels_N >= past]}
+    return {name: values.mean().item() if len(values) else None for name, values in groups.items()}
+
+
+def ranked_weights(weight_CD: Tensor, initial_weight_CD: Tensor, past: int) -> dict[str, list[float]]:
+    """Figure 2b: mean |weight| at each rank, largest first: new classes, past classes now, past classes initially."""
+    rows = {"new": weight_CD[past:], "past": weight_CD[:past], "past_initial": initial_weight_CD[:past]}
+    return {
+        name: values.abs().sort(dim=1, descending=True).values.double().mean(0).tolist()
+        for name, values in rows.items()
+        if len(values)
+    }

@@ -1,0 +1,88 @@
+"""The exemplar memory, which never holds more than B images, and the orders in which exemplars are chosen.
+
+Shapes: N images of one class, D features.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+
+def places(budget: int, num_classes: int) -> list[int]:
+    """How many exemplars each class may keep: floor(B / N), and the remainder one each to the earliest classes.
+
+    >>> places(10, 4)
+    [3, 3, 2, 2]
+    """
+    each, left_over = divmod(budget, num_classes)
+    return [each + (c < left_over) for c in range(num_classes)]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The exemplars of every class seen, best first: `exemplars[c]` are rows of the training images of class c."""
+
+    budget: int
+    exemplars: tuple[Tensor, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.budget < 0:
+            raise ValueError(f"memory is {self.budget} images, expected 0 or more")
+        assert len(self) <= self.budget, "the memory overran its budget"
+
+    def __len__(self) -> int:
+        return sum(len(rows) for rows in self.exemplars)
+
+    @property
+    def indices(self) -> Tensor:
+        """Rows of all exemplars, class by class."""
+        return torch.cat([torch.empty(0, dtype=torch.int64), *self.exemplars])
+
+    @property
+    def labels(self) -> Tensor:
+        """Their labels."""
+        counts = torch.tensor([len(rows) for rows in self.exemplars], dtype=torch.int64)
+        return torch.arange(len(self.exemplars)).repeat_interleave(counts)
+
+    def add(self, orders: Sequence[Tensor]) -> Memory:
+        """The memory after a state: `orders` holds, for each new class, the rows of its images, best first.
+
+        Every class keeps a prefix of what it had, so shrinking never needs the images that were let go.
+        """
+        wanted = (*self.exemplars, *orders)
+        allowed = places(self.budget, len(wanted))
+        if 0 < self.budget < len(wanted):
+            warnings.warn(
+                f"memory of {self.budget} images for {len(wanted)} classes: only the earliest {self.budget} keep one",
+                stacklevel=2,
+            )
+        return Memory(self.budget, tuple(rows[:most] for rows, most in zip(wanted, allowed, strict=True)))
+
+
+def random_order(features_ND: Tensor, count: int, generator: Generator) -> Tensor:
+    """`count` images of a class in random order (the features only say how many images there are)."""
+    return torch.randperm(len(features_ND), generator=generator)[:count]
+
+
+def herding_order(features_ND: Tensor, count: int) -> Tensor:
+    """`count` images of a class, best first, chosen greedily so that their mean stays close to the class mean.
+
+    Features are scaled to unit length first. Each step takes the image f that brings the mean of the chosen closest to
+    the class mean m: with s the sum of the t-1 images chosen so far, |m - (s + f)/t| is smallest where
+    |f|^2 - 2 f.(t m - s) is. No image is taken twice.
+    """
+    unit = F.normalize(torch.as_tensor(features_ND).double(), dim=1)
+    mean, squares = unit.mean(0), (unit * unit).sum(1)
+    chosen, total = [], torch.zeros_like(mean)
+    for t in range(1, min(count, len(unit)) + 1):
+        best = int(torch.argmin(torch.addmv(squares, unit, t * mean - total, alpha=-2)))
+        chosen.append(best)
+        total += unit[best]
+        squares[best] = torch.inf
+    return torch.tensor(chosen, dtype=torch.int64)

@@ -1,0 +1,222 @@
+"""One configuration, from data to results: its trajectories side by side, every head scored on features taken once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from scail import evaluation
+from scail.datasets import Dataset, load_dataset
+from scail.images import Augmentation
+from scail.methods import METHODS, choose_methods, head_of
+from scail.network import create_network, describe_network, extract_features
+from scail.recipes import Experiment, Select
+from scail.results import AVERAGING, Row
+from scail.seeding import generator_for
+from scail.store import Store
+from scail.stream import State, class_order, split_into_states
+from scail.training import FineTune, Joint, Trainer
+from scail.trajectory import Chain, Step, Watch, trajectory
+
+
+@dataclass(frozen=True)
+class Line:
+    """A trajectory of the experiment, and the methods that are read from it."""
+
+    title: str
+    trainer: str
+    select: Select | None
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """An experiment with everything settled: data loaded, states cut, memory and methods fixed."""
+
+    experiment: Experiment
+    dataset: Dataset
+    states: tuple[State, ...]
+    memory: int
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one state of a trajectory gave."""
+
+    rows: list[Row]
+    confusion: dict[str, Any]
+    """Per method, the confusion matrix of the state."""
+    weights: dict[str, Any] | None
+
+
+def set_up(experiment: Experiment) -> Setup:
+    """Load the data, settle every open value, and check all of it before anything is trained."""
+    dataset = load_dataset(
+        experiment.dataset, classes=experiment.classes, images_per_class=experiment.images_per_class,
+        image_size=experiment.image_size,
+    )  # fmt: skip
+    order = class_order(experiment.class_order, dataset.class_names, experiment.seed)
+    first = (len(order) + 1) // 2 if experiment.first_state == "half" else experiment.first_state
+    states = split_into_states(dataset, experiment.states, order, first)
+    if len(states) < 2:
+        raise ValueError("1 state: an incremental run needs at least 2 (Full is the training on all classes at once)")
+    memory = memory_size(experiment.memory, len(dataset.train))
+    if experiment.threads < 1:
+        raise ValueError(f"threads is {experiment.threads}, expected 1 or more")
+    create_network(experiment.network, dataset.shape[0], 1, generator_for(0))  # an unknown name is an error now
+    methods, notes = choose_methods(experiment.methods, memory)
+    return Setup(experiment, dataset, states, memory, _lines(methods, experiment.select, memory), notes)
+
+
+def memory_size(memory: int | str, train_images: int) -> int:
+    """B as a number of images; a share is rounded down.
+
+    >>> memory_size("0.5%", 10_000)
+    50
+    """
+    try:
+        size = int(Fraction(memory.removesuffix("%")) * train_images / 100) if isinstance(memory, str) else memory
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"memory {memory!r}: expected a number of images, or a share as 2%") from None
+    if size < 0:
+        raise ValueError(f"memory is {memory}, expected 0 or more")
+    return size
+
+
+def _lines(methods: tuple[str, ...], selects: tuple[Select, ...], memory: int) -> tuple[Line, ...]:
+    """The trajectories that these methods need. Full second: two processes then never wait for the same state 0."""
+    fine_tuned = tuple(m for m in methods if METHODS[m].trainer == "fine_tune")
+    lines = [
+        Line(f"FT, {select} exemplars" if select else "FT, no memory", "fine_tune", select, fine_tuned)
+        for select in (selects if memory else (None,))
+        if fine_tuned
+    ]
+    full = [Line("Full", "joint", None, ("full",))] if "full" in methods else []
+    return (*lines[:1], *full, *lines[1:])
+
+
+def chain_of(setup: Setup, line: Line) -> Chain:
+    """The trajectory behind a line. Full is one state with all classes."""
+    experiment, dataset = setup.experiment, setup.dataset
+    first = Joint(experiment.network, experiment.first_schedule)
+    augmentation = Augmentation(experiment.padding, dataset.mirror)
+    trainer: Trainer = first
+    states, memory = setup.states, setup.memory
+    if line.trainer == "joint":
+        order = class_order(experiment.class_order, dataset.class_names, experiment.seed)
+        states, memory = split_into_states(dataset, 1, order), 0
+    else:
+        trainer = FineTune(first, experiment.later_schedule, experiment.keep_past_rows)
+    return Chain(trainer, states, line.select, memory, augmentation, experiment.seed, experiment.precision)
+
+
+def run_line(setup: Setup, line: Line, store: Store, watch: Watch, measured: Callable[[Measured], None]) -> None:
+    """Go through a line's states, and hand over what each of them gave."""
+    from lightning_fabric import Fabric
+
+    torch.set_num_threads(setup.experiment.threads)
+    if torch.backends.cudnn.is_available():
+        torch.backends.cudnn.deterministic = True
+    accelerator = setup.experiment.accelerator
+    fabric = Fabric(accelerator=accelerator, devices=1, precision=setup.experiment.precision)  # type: ignore[arg-type]
+    provenance = provenance_of(setup, str(fabric.device))
+    chain = chain_of(setup, line)
+    for step in trajectory(chain, setup.dataset, store, fabric, watch):
+        network = step.learned.network
+        fabric.to_device(network)
+        with fabric.autocast():
+            measured(_measure(setup, chain, line, step, provenance))
+        network.cpu()
+
+
+def _measure(setup: Setup, chain: Chain, line: Line, step: Step, provenance: dict[str, Any]) -> Measured:
+    """Features of the test images once; then every head on them."""
+    seen, learned = chain.states[: step.state.index + 1], step.learned
+    labels = torch.cat([state.test_labels for state in seen])
+    features = extract_features(learned.network, setup.dataset.test.images[torch.cat([s.test_indices for s in seen])])
+    evidence, past = learned.evidence, step.state.past_classes
+    rows, confusion = [], {}
+    for method in line.methods:
+        head = head_of(method, setup.experiment)(evidence)
+        scores = head.scores(features)
+        predicted = scores.argmax(1)
+        rows.append(
+            Row(
+                method=method,
+                label=METHODS[method].label,
+                select=line.select,
+                memory=chain.memory,
+                exemplars=len(learned.memory),
+                state=step.state.index,
+                classes=step.state.num_classes,
+                top1=evaluation.top_k_accuracy(scores, labels, 1),
+                top5=evaluation.top_k_accuracy(scores, labels, 5),
+                test_images=len(labels),
+                errors=evaluation.error_counts(predicted, labels, past),
+                past_errors_by_origin=evaluation.past_errors_by_origin(predicted, labels, evidence.first_state_C),
+                scores=evaluation.true_class_scores(head.linear_scores(features), labels, past),
+                seed=setup.experiment.seed,
+                trained_epochs=step.trained_epochs,
+                provenance=provenance,
+            )
+        )
+        matrix = evaluation.confusion_matrix(predicted, labels, step.state.num_classes)
+        confusion[method] = matrix.to(torch.int32).numpy()
+    weights = None
+    if line.trainer != "joint":
+        ranked = evaluation.ranked_weights(evidence.weight_CD, evidence.initial_weight_CD, past)
+        weights = {"trainer": line.trainer, "select": line.select, "state": step.state.index, "ranked": ranked}
+    return Measured(rows, confusion, weights)
+
+
+def provenance_of(setup: Setup, device: str) -> dict[str, Any]:
+    """What a number needs beside it to mean something."""
+    experiment = setup.experiment
+    names = [name for state in setup.states for name in state.class_names]
+    return {
+        "scail": version("scail"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": device,
+        "precision": experiment.precision,
+        "threads": experiment.threads,
+        "dataset": setup.dataset.name,
+        "dataset_fingerprint": setup.dataset.fingerprint,
+        "class_order_hash": hashlib.sha256(json.dumps(names).encode()).hexdigest()[:16],
+        "recipe": experiment.recipe,
+        "averaging": AVERAGING,
+    }
+
+
+def config_of(setup: Setup) -> dict[str, Any]:
+    """The whole configuration, as it is written to `config.json`."""
+    network = create_network(
+        setup.experiment.network, setup.dataset.shape[0], len(setup.dataset.class_names), generator_for(0)
+    )
+    return {
+        "experiment": asdict(setup.experiment),
+        "memory": setup.memory,
+        "class_order": [name for state in setup.states for name in state.class_names],
+        "state_sizes": [len(state.class_names) for state in setup.states],
+        "dataset": {
+            "name": setup.dataset.name, "fingerprint": setup.dataset.fingerprint, "shape": setup.dataset.shape,
+            "train_images": len(setup.dataset.train), "test_images": len(setup.dataset.test),
+        },
+        "network": describe_network(network, *setup.dataset.shape[1:]),
+        "lines": [asdict(line) for line in setup.lines],
+        "provenance": provenance_of(setup, "cpu" if setup.experiment.accelerator == "cpu" else "auto"),
+        "command": sys.argv,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }  # fmt: skip

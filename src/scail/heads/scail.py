@@ -1,0 +1,115 @@
+"""ScaIL: initial classifiers of past classes, scaled to the statistics of the new classes.
+
+Shapes: C classes, D features, S states.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from scail.heads.evidence import Evidence, LinearHead
+
+Array = TypeVar("Array", Tensor, NDArray[np.floating])
+
+
+def scail(evidence: Evidence, candidates: int | None = 10, as_published: bool = False) -> LinearHead:
+    """The ScaIL layer: scaled initial rows for past classes, the current rows for new ones.
+
+    Only the `candidates` past classes with the highest raw (FT) scores can be predicted for an image; None: all of
+    them. `as_published` reads the factors as the authors' code does: by the argsort of the signed weights instead of
+    the rank of the magnitudes, and with a bias factor that is a ratio of class counts.
+    """
+    if candidates is not None and candidates < 1:
+        raise ValueError(f"candidates is {candidates}, expected 1 or more, or None for all past classes")
+    past, first_state_C = evidence.past, evidence.first_state_C
+    weight_CD = _scale_rows(evidence.weight_CD, evidence.initial_weight_CD, first_state_C, as_published)
+    bias_C = evidence.bias_C.clone()
+    if as_published:
+        factor_S = _classes_seen(first_state_C)[-1] / _classes_seen(first_state_C)
+    else:
+        magnitude_S = _state_means(
+            _latest(evidence.bias_C, evidence.initial_bias_C, past)[:, None].abs(), first_state_C
+        )[:, 0]
+        factor_S = _ratio(magnitude_S[-1], magnitude_S)
+    bias_C[:past] = evidence.initial_bias_C[:past] * factor_S[first_state_C[:past]]
+    return LinearHead(
+        weight_CD,
+        bias_C,
+        raw_weight_CD=evidence.weight_CD,
+        raw_bias_C=evidence.bias_C,
+        candidates=candidates,
+        past=past,
+    )
+
+
+def scale_past_weights(current: Array, initial: Array, first_state: Array) -> Array:
+    """The bare equation: the layer with the initial rows of past classes scaled to the newest state's statistics.
+
+    `current` and `initial` are class x feature arrays (the layer now; every row as it was in its class's first state),
+    `first_state` says in which state each class was new; the newest state is the current one. NumPy or torch in, the
+    same kind out; rows of new classes come back as they are in `current`.
+
+    >>> import numpy as np
+    >>> current = np.array([[9.0, 9.0], [2.0, -1.0]])
+    >>> initial = np.array([[4.0, -4.0], [2.0, -1.0]])
+    >>> scale_past_weights(current, initial, np.array([0, 1]))
+    array([[ 2., -1.],
+           [ 2., -1.]])
+    """
+    kinds = {isinstance(array, Tensor) for array in (current, initial, first_state)}
+    if len(kinds) > 1:
+        raise ValueError("current, initial and first_state: expected all torch tensors or all NumPy arrays, not both")
+    weight, rows, first = torch.as_tensor(current), torch.as_tensor(initial), torch.as_tensor(first_state)
+    if weight.ndim != 2 or rows.shape != weight.shape:
+        raise ValueError(f"current {tuple(weight.shape)}, initial {tuple(rows.shape)}: expected both class x feature")
+    if first.shape != weight.shape[:1] or len(first) == 0 or first.is_floating_point():
+        raise ValueError(
+            f"first_state of shape {tuple(first.shape)}: expected one whole number for each of {len(weight)} rows"
+        )
+    # States are numbered anew, 0..S-1, in their order: gaps in the numbers do no harm.
+    scaled = _scale_rows(weight, rows, torch.unique(first, return_inverse=True)[1], as_published=False)
+    return scaled if isinstance(current, Tensor) else scaled.numpy()
+
+
+def _scale_rows(current_CD: Tensor, initial_CD: Tensor, first_state_C: Tensor, as_published: bool) -> Tensor:
+    """Each past row w becomes mu_k[r(h)] / mu_i[r(h)] * w[h]; i: the row's first state, k: the newest."""
+    new_C = first_state_C == first_state_C.max()
+    rows_CD = torch.where(new_C[:, None], current_CD, initial_CD)
+    mean_SD = _state_means(rows_CD.abs().sort(dim=1, descending=True).values, first_state_C)  # mu_i^rank
+    factor_SD = _ratio(mean_SD[-1], mean_SD)
+    if as_published:
+        index_CD = rows_CD.argsort(dim=1, descending=True, stable=True)
+    else:
+        # The rank of each magnitude in its row: the inverse of the sorting permutation.
+        order_CD = rows_CD.abs().argsort(dim=1, descending=True, stable=True)
+        ranks_CD = torch.arange(rows_CD.shape[1], device=order_CD.device).expand_as(order_CD)
+        index_CD = torch.empty_like(order_CD).scatter_(1, order_CD, ranks_CD)
+    scaled_CD = rows_CD * factor_SD[first_state_C].gather(1, index_CD)
+    return torch.where(new_C[:, None], current_CD, scaled_CD)
+
+
+def _state_means(values_CX: Tensor, first_state_C: Tensor) -> Tensor:
+    """S x X: the mean over the classes that were new in each state."""
+    sums = torch.zeros(int(first_state_C.max()) + 1, values_CX.shape[1], dtype=values_CX.dtype, device=values_CX.device)
+    counts = torch.bincount(first_state_C, minlength=len(sums))
+    return sums.index_add_(0, first_state_C, values_CX) / counts[:, None].clamp(min=1)
+
+
+def _ratio(newest: Tensor, each: Tensor) -> Tensor:
+    """newest / each; 1 where either mean is zero, which tells nothing about scale."""
+    usable = (each != 0) & (newest != 0)
+    return torch.where(usable, newest / torch.where(each != 0, each, 1), 1)
+
+
+def _latest(current_C: Tensor, initial_C: Tensor, past: int) -> Tensor:
+    return torch.cat([initial_C[:past], current_C[past:]])
+
+
+def _classes_seen(first_state_C: Tensor) -> Tensor:
+    """S: how many classes had been seen by the end of each state."""
+    return torch.bincount(first_state_C).cumsum(0).float()

@@ -1,0 +1,158 @@
+"""A run's results on disk: one JSON line per (method, selection, state), and the summary that follows from them.
+
+A run directory holds `config.json` (the whole configuration), `results.jsonl` (the lines), `weights.jsonl` (ranked
+weights of each trajectory), `confusion/` (a matrix per state), `summary.json`, `table.txt` and `figures/`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+from scail.evaluation import gap_to_full, incremental_mean
+
+AVERAGING = "mean over the incremental states 1..Z-1; state 0 excluded"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one method in one state."""
+
+    method: str
+    label: str
+    select: str | None
+    memory: int
+    exemplars: int
+    """Images in memory after the state."""
+    state: int
+    classes: int
+    """Classes seen."""
+    top1: float
+    top5: float
+    test_images: int
+    errors: dict[str, int]
+    past_errors_by_origin: list[int]
+    scores: dict[str, float | None]
+    """Mean score of the true class, for test images of past and of new classes."""
+    seed: int
+    trained_epochs: int
+    """Epochs trained for the state in this run; 0: it came from the store."""
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file in one step: a reader, or a crash, never sees half of it."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+class RunDirectory:
+    """Where the results of one run are written, as they arrive."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+
+    def begin(self, config: Mapping[str, Any]) -> None:
+        """Start afresh here. A directory that holds anything but a run is left alone: that is an error."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"--out {self.path}: is a file; give a directory")
+        if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / "config.json").is_file():
+            raise ValueError(f"--out {self.path}: holds files that are not a scail run; give an empty or new directory")
+        try:
+            (self.path / "confusion").mkdir(parents=True, exist_ok=True)
+            write_text(self.path / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
+            for name in ("results.jsonl", "weights.jsonl"):
+                write_text(self.path / name, "")
+        except OSError as error:
+            raise ValueError(f"--out {self.path}: cannot write there: {error.strerror or error}") from error
+        for old in [*self.path.glob("confusion/*.npz"), self.path / "summary.json", self.path / "table.txt"]:
+            old.unlink(missing_ok=True)
+
+    def add_rows(self, rows: Iterable[Row]) -> None:
+        """Append lines to `results.jsonl`."""
+        self._append("results.jsonl", (asdict(row) for row in rows))
+
+    def add_weights(self, record: Mapping[str, Any]) -> None:
+        """Append a line to `weights.jsonl`."""
+        self._append("weights.jsonl", [record])
+
+    def add_confusion(self, method: str, select: str | None, matrices: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Write a method's confusion matrices, `state_0`, `state_1`, ..., into one file."""
+        path = self.path / "confusion" / f"{method}{f'-{select}' if select else ''}.npz"
+        aside = path.with_suffix(".aside.npz")
+        np.savez_compressed(aside, allow_pickle=False, **matrices)
+        aside.replace(path)
+
+    def _append(self, name: str, records: Iterable[Mapping[str, Any]]) -> None:
+        with (self.path / name).open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+    def rows(self) -> list[Row]:
+        """Read the lines back."""
+        return [Row(**record) for record in read_lines(self.path / "results.jsonl")]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The records of a JSON-lines file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def summarise(rows: Sequence[Row]) -> dict[str, Any]:
+    """The table's numbers from the lines: one record per (method, selection, memory), and Full."""
+    full = next(({"top1": r.top1, "top5": r.top5} for r in rows if r.method == "full"), None)
+    records = [
+        _record([row for row in rows if (row.method, row.select, row.memory) == key], full)
+        for key in dict.fromkeys((row.method, row.select, row.memory) for row in rows if row.method != "full")
+    ]
+    last = max((r.state for r in rows if r.method != "full"), default=0)
+    exemplars = max((r.exemplars for r in rows if r.state == last and r.method != "full"), default=0)
+    return {"methods": records, "full": full, "exemplars": exemplars, "averaging": AVERAGING}
+
+
+def _record(rows: Sequence[Row], full: Mapping[str, float] | None) -> dict[str, Any]:
+    """One method's line of the table, from its rows in all states."""
+    rows = sorted(rows, key=lambda row: row.state)
+    record: dict[str, Any] = {name: getattr(rows[0], name) for name in ("method", "label", "select", "memory")}
+    for name in ("top1", "top5"):
+        accuracy = incremental_mean([getattr(row, name) for row in rows])
+        record[name] = accuracy
+        # Where Full is missing or perfect there is no gap to measure.
+        record[f"gap_{name}"] = gap_to_full([accuracy], full[name]) if full and full[name] < 100 else None
+    record["per_state"] = [{"state": r.state, "classes": r.classes, "top1": r.top1, "top5": r.top5} for r in rows]
+    return record
+
+
+def summarise_seeds(summaries: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """The mean over seeds of several summaries, in the same shape, with standard deviations beside the means."""
+    first, *_ = summaries.values()
+    together: dict[str, Any] = {"methods": [], "seeds": list(summaries), "averaging": first["averaging"]}
+    for i, record in enumerate(first["methods"]):
+        same = [summary["methods"][i] for summary in summaries.values()]
+        together["methods"].append(_mean_record(record, same, ("top1", "top5", "gap_top1", "gap_top5")))
+        states = zip(*(one["per_state"] for one in same), strict=True)
+        together["methods"][-1]["per_state"] = [_mean_record(of[0], of, ("top1", "top5")) for of in states]
+    fulls = [summary["full"] for summary in summaries.values()]
+    together["full"] = _mean_record({}, fulls, ("top1", "top5")) if all(fulls) else None
+    together["exemplars"] = max(summary["exemplars"] for summary in summaries.values())
+    return together
+
+
+def _mean_record(record: Mapping[str, Any], same: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """`record` with the mean of each named value over `same`, and its standard deviation as `<name>_std`."""
+    result = dict(record)
+    for name in names:
+        values = [one[name] for one in same if one[name] is not None]
+        result[name] = mean(values) if values else None
+        result[f"{name}_std"] = stdev(values) if len(values) > 1 else None
+    return result

@@ -1,0 +1,50 @@
+"""FineTune: classification loss only, all layers move. The trajectory behind FT and all heads read from it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from torch.nn import functional as F
+
+from scail.network import Network
+from scail.recipes import Schedule
+from scail.seeding import generator_for
+from scail.training.joint import Joint
+from scail.training.loop import LOOP_VERSION, fit
+from scail.training.task import Task
+
+
+@dataclass(frozen=True)
+class FineTune:
+    """State 0 as in `Joint`; then the previous network goes on with new classes and exemplars."""
+
+    first: Joint
+    schedule: Schedule
+    keep_past_rows: bool = False
+    """Keep the past rows of the linear layer; otherwise all of it is re-created in each state."""
+
+    def train(self, task: Task) -> Network:
+        """The network after this state."""
+        if task.previous is None:
+            return self.first.train(task)
+        network = task.previous.clone()
+        fresh = generator_for(task.seed, "linear", task.state)
+        network.recreate_linear(task.num_classes, fresh, keep_past=self.keep_past_rows)
+        fit(network, task, self.schedule, F.cross_entropy)
+        return network
+
+    def epochs(self, state: int) -> int:
+        """How many epochs this state takes."""
+        return self.schedule.epochs if state else self.first.epochs(state)
+
+    def settings(self, state: int) -> dict[str, object]:
+        """State 0 is the first training's and nothing else: every trajectory that begins alike shares it."""
+        if state == 0:
+            return self.first.settings(state)
+        schedule = asdict(self.schedule)
+        return {
+            "trainer": "fine_tune",
+            "loop": LOOP_VERSION,
+            "schedule": schedule,
+            "keep_past_rows": self.keep_past_rows,
+        }

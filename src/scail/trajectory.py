@@ -1,0 +1,150 @@
+"""All states of a trajectory, through the store: what was trained before is not trained again.
+
+The key of a state is a chain: the previous state's key, the data of the new classes, the trainer's settings, seed,
+threads, device, precision and versions (they change bits), and, from state 1 on, how exemplars are chosen and how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from scail.datasets.dataset import Dataset, fingerprint_of
+from scail.exemplars import Memory
+from scail.images import Augmentation
+from scail.learner import Learned, Trained, remember
+from scail.network import create_network, extract_features
+from scail.recipes import Select
+from scail.seeding import generator_for
+from scail.store import DamagedEntry, Entry, Store, key_of
+from scail.stream import State
+from scail.training import Progress, Task, Trainer
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What decides a trajectory."""
+
+    trainer: Trainer
+    states: tuple[State, ...]
+    select: Select | None
+    memory: int
+    augmentation: Augmentation
+    seed: int
+    precision: str = "32-true"
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told what happens, and who may ask to stop."""
+
+    note: Callable[[State, str], None] = lambda state, text: None
+    """Called when a state comes from the store, is trained, was damaged, ..."""
+    progress: Callable[[State, Progress], None] = lambda state, progress: None
+    stop_asked: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True)
+class Step:
+    """One state of a trajectory."""
+
+    state: State
+    learned: Learned
+    trained_epochs: int
+    """Epochs that were trained for it now; 0 where it came from the store."""
+
+
+def trajectory(chain: Chain, dataset: Dataset, store: Store, fabric: Fabric, watch: Watch) -> Iterator[Step]:
+    """Each state in turn: from the store, or trained and put there."""
+    before: Learned | None = None
+    key = ""
+    for state in chain.states:
+        key = key_of(_facts(key, chain, state, dataset, fabric))
+        trained, epochs = _from_store(store, key, state, watch), 0
+        if trained is None:
+            with store.lock(key):  # another process may be training it: wait, then use what it made
+                trained = _from_store(store, key, state, watch)
+                if trained is None:
+                    trained, epochs = _train(chain, state, before, dataset, store, key, fabric, watch)
+        before = remember(trained, before, chain.select or "random", chain.memory, chain.seed)
+        yield Step(state, before, epochs)
+
+
+def _facts(previous_key: str, chain: Chain, state: State, dataset: Dataset, fabric: Fabric) -> dict[str, object]:
+    """Everything that decides the bits of this state, and nothing else."""
+    facts: dict[str, object] = {
+        "previous": previous_key,
+        "data": fingerprint_of(dataset.train.images[state.train_indices], state.train_labels),
+        "trainer": chain.trainer.settings(state.index),
+        "augmentation": [chain.augmentation.padding, chain.augmentation.mirror],
+        "seed": chain.seed,
+        "threads": torch.get_num_threads(),
+        "device": [fabric.device.type, torch.backends.cpu.get_cpu_capability()],
+        "precision": chain.precision,
+        "torch": torch.__version__,
+    }
+    if state.index:
+        facts |= {"select": chain.select, "memory": chain.memory}
+    return facts
+
+
+def _train(
+    chain: Chain, state: State, before: Learned | None, dataset: Dataset,
+    store: Store, key: str, fabric: Fabric, watch: Watch,
+) -> tuple[Trained, int]:  # fmt: skip
+    """Train this state, going on from its checkpoint where there is one, and put it into the store."""
+    memory = before.memory if before else Memory(0)
+    indices = torch.cat([state.train_indices, memory.indices])
+    images, labels = dataset.train.images[indices], torch.cat([state.train_labels, memory.labels])
+    checkpoint = store.checkpoint(key)
+    unfinished = checkpoint.load()
+    begun = unfinished.facts["epoch"] if unfinished else 0
+    watch.note(state, f"training goes on from epoch {begun + 1}" if unfinished else "training")
+    task = Task(
+        state.index, images, labels, state.num_classes, before.network if before else None, chain.augmentation,
+        chain.seed, fabric, lambda progress: watch.progress(state, progress), watch.stop_asked, checkpoint,
+    )  # fmt: skip
+    network = chain.trainer.train(task).eval()
+    with fabric.autocast():
+        features = extract_features(network, images)
+    network.cpu()
+    trained = Trained(network, state.train_indices, state.train_labels, memory.indices, memory.labels, features)
+    store.save(key, _to_entry(trained, state, dataset))
+    checkpoint.remove()
+    return trained, chain.trainer.epochs(state.index) - begun
+
+
+def _to_entry(trained: Trained, state: State, dataset: Dataset) -> Entry:
+    tensors = {f"network.{name}": tensor for name, tensor in trained.network.state_dict().items()}
+    for name in ("new_indices", "new_labels", "exemplar_indices", "exemplar_labels", "features_ND"):
+        tensors[name] = getattr(trained, name)
+    facts = {"network": trained.network.name, "channels": trained.network.channels, "state": state.index}
+    return Entry(tensors, facts | {"classes": state.num_classes, "dataset": dataset.name})
+
+
+def _from_store(store: Store, key: str, state: State, watch: Watch) -> Trained | None:
+    try:
+        entry = store.load(key)
+    except DamagedEntry as damage:
+        watch.note(state, f"damaged in the store, made again ({damage})")
+        return None
+    if entry is None:
+        return None
+    watch.note(state, "from the store")
+    return _from_entry(entry)
+
+
+def _from_entry(entry: Entry) -> Trained:
+    weights = {k.removeprefix("network."): v for k, v in entry.tensors.items() if k.startswith("network.")}
+    network = create_network(
+        entry.facts["network"], entry.facts["channels"], len(weights["linear.bias"]), generator_for(0, "overwritten")
+    )
+    network.load_state_dict(weights)
+    rest = {k: v for k, v in entry.tensors.items() if not k.startswith("network.")}
+    return Trained(network=network.eval(), **rest)
