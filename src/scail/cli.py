@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
@@ -207,12 +206,11 @@ def _run(run: Run) -> None:
     from scail.runner import run_experiment
 
     console = Console()
-    out = run.out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{run.dataset}"
     display = Display(console)
     try:
         results = run_experiment(
             experiment,
-            out,
+            run.out,
             seeds=run.seeds,
             store=run.store,
             jobs=run.jobs,
@@ -221,6 +219,7 @@ def _run(run: Run) -> None:
         )
     finally:
         display.end()
+    out = results.directory
     write_text(out / "table.md", markdown_table(results.summary))
     for folder in [out] if run.seeds == 1 else sorted(out.glob("seed-*")):
         write_figures(RunDirectory(folder))

@@ -12,7 +12,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from scail.runner import Job, Update
+    from scail.processes import Job, Update
 
 
 class Display:
@@ -33,6 +33,8 @@ class Display:
     def begin(self, jobs: Sequence[Job]) -> None:
         """The jobs are known: show them all."""
         self.jobs, self._passes = jobs, [job.image_passes() for job in jobs]
+        for note in dict.fromkeys(note for job in jobs for note in job.setup.notes):
+            self.console.print(f"note: {note}", highlight=False, soft_wrap=True)
         self._recent, self._done = [deque(maxlen=50) for _ in jobs], [0] * len(jobs)
         if not self.console.is_terminal:
             return

@@ -7,7 +7,8 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from importlib.metadata import version
@@ -55,6 +56,7 @@ class Setup:
 class Measured:
     """What one state of a trajectory gave."""
 
+    state: int
     rows: list[Row]
     confusion: dict[str, Any]
     """Per method, the confusion matrix of the state."""
@@ -77,6 +79,10 @@ def set_up(experiment: Experiment) -> Setup:
         raise ValueError(f"threads is {experiment.threads}, expected 1 or more")
     create_network(experiment.network, dataset.shape[0], 1, generator_for(0))  # an unknown name is an error now
     methods, notes = choose_methods(experiment.methods, memory)
+    if 0 < memory < len(order):
+        notes += (
+            f"memory of {memory} images for {len(order)} classes: in the end only the earliest {memory} keep one",
+        )
     return Setup(experiment, dataset, states, memory, _lines(methods, experiment.select, memory), notes)
 
 
@@ -122,8 +128,8 @@ def chain_of(setup: Setup, line: Line) -> Chain:
     return Chain(trainer, states, line.select, memory, augmentation, experiment.seed, experiment.precision)
 
 
-def run_line(setup: Setup, line: Line, store: Store, watch: Watch, measured: Callable[[Measured], None]) -> None:
-    """Go through a line's states, and hand over what each of them gave."""
+def run_line(setup: Setup, line: Line, store: Store, watch: Watch) -> Iterator[Measured]:
+    """Go through a line's states; yields what each of them gave."""
     from lightning_fabric import Fabric
 
     torch.set_num_threads(setup.experiment.threads)
@@ -133,12 +139,14 @@ def run_line(setup: Setup, line: Line, store: Store, watch: Watch, measured: Cal
     fabric = Fabric(accelerator=accelerator, devices=1, precision=setup.experiment.precision)  # type: ignore[arg-type]
     provenance = provenance_of(setup, str(fabric.device))
     chain = chain_of(setup, line)
+    warnings.filterwarnings("ignore", message="memory of .* images for .* classes")  # said once, by `set_up`
     for step in trajectory(chain, setup.dataset, store, fabric, watch):
         network = step.learned.network
         fabric.to_device(network)
         with fabric.autocast():
-            measured(_measure(setup, chain, line, step, provenance))
+            measured = _measure(setup, chain, line, step, provenance)
         network.cpu()
+        yield measured
 
 
 def _measure(setup: Setup, chain: Chain, line: Line, step: Step, provenance: dict[str, Any]) -> Measured:
@@ -159,6 +167,7 @@ def _measure(setup: Setup, chain: Chain, line: Line, step: Step, provenance: dic
                 select=line.select,
                 memory=chain.memory,
                 exemplars=len(learned.memory),
+                trainer=line.trainer,
                 state=step.state.index,
                 classes=step.state.num_classes,
                 top1=evaluation.top_k_accuracy(scores, labels, 1),
@@ -178,7 +187,7 @@ def _measure(setup: Setup, chain: Chain, line: Line, step: Step, provenance: dic
     if line.trainer != "joint":
         ranked = evaluation.ranked_weights(evidence.weight_CD, evidence.initial_weight_CD, past)
         weights = {"trainer": line.trainer, "select": line.select, "state": step.state.index, "ranked": ranked}
-    return Measured(rows, confusion, weights)
+    return Measured(step.state.index, rows, confusion, weights)
 
 
 def provenance_of(setup: Setup, device: str) -> dict[str, Any]:

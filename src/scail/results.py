@@ -1,7 +1,7 @@
 """A run's results on disk: one JSON line per (method, selection, state), and the summary that follows from them.
 
 A run directory holds `config.json` (the whole configuration), `results.jsonl` (the lines), `weights.jsonl` (ranked
-weights of each trajectory), `confusion/` (a matrix per state), `summary.json`, `table.txt` and `figures/`.
+weights of each trajectory), `confusion/` (a matrix per state), `summary.json`, `table.md` and `figures/`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Row:
     memory: int
     exemplars: int
     """Images in memory after the state."""
+    trainer: str
+    """Rows of one trainer, selection and memory come from one trajectory."""
     state: int
     classes: int
     """Classes seen."""
@@ -62,6 +64,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
+        self._matrices: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
 
     def begin(self, config: Mapping[str, Any]) -> None:
         """Start afresh here. A directory that holds anything but a run is left alone: that is an error."""
@@ -76,31 +79,42 @@ class RunDirectory:
                 write_text(self.path / name, "")
         except OSError as error:
             raise ValueError(f"--out {self.path}: cannot write there: {error.strerror or error}") from error
-        for old in [*self.path.glob("confusion/*.npz"), self.path / "summary.json", self.path / "table.txt"]:
+        for old in [*self.path.glob("confusion/*.npz"), self.path / "summary.json", self.path / "table.md"]:
             old.unlink(missing_ok=True)
 
-    def add_rows(self, rows: Iterable[Row]) -> None:
-        """Append lines to `results.jsonl`."""
-        self._append("results.jsonl", (asdict(row) for row in rows))
+    def add(
+        self, rows: Sequence[Row], weights: Mapping[str, Any] | None, confusion: Mapping[str, np.ndarray[Any, Any]]
+    ) -> None:
+        """What one state of a trajectory gave: lines, ranked weights, and each method's confusion matrix."""
+        _append(self.path / "results.jsonl", (asdict(row) for row in rows))
+        if weights:
+            _append(self.path / "weights.jsonl", [weights])
+        for row in rows:
+            name = f"{row.method}-{row.select}" if row.select else row.method
+            self._matrices.setdefault(name, {})[f"state_{row.state}"] = confusion[row.method]
+            aside = self.path / "confusion" / f".{name}.npz"
+            np.savez_compressed(aside, allow_pickle=False, **self._matrices[name])
+            aside.replace(self.path / "confusion" / f"{name}.npz")
 
-    def add_weights(self, record: Mapping[str, Any]) -> None:
-        """Append a line to `weights.jsonl`."""
-        self._append("weights.jsonl", [record])
-
-    def add_confusion(self, method: str, select: str | None, matrices: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Write a method's confusion matrices, `state_0`, `state_1`, ..., into one file."""
-        path = self.path / "confusion" / f"{method}{f'-{select}' if select else ''}.npz"
-        aside = path.with_suffix(".aside.npz")
-        np.savez_compressed(aside, allow_pickle=False, **matrices)
-        aside.replace(path)
-
-    def _append(self, name: str, records: Iterable[Mapping[str, Any]]) -> None:
-        with (self.path / name).open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    def sort(self, methods: Sequence[tuple[str, str | None]]) -> None:
+        """Bring the lines into one order, whichever trajectory was done first: (method, selection), then state."""
+        rows = sorted(self.rows(), key=lambda row: (methods.index((row.method, row.select)), row.state))
+        write_text(self.path / "results.jsonl", _lines(asdict(row) for row in rows))
+        weights = sorted(read_lines(self.path / "weights.jsonl"), key=lambda w: (w["select"] or "", w["state"]))
+        write_text(self.path / "weights.jsonl", _lines(weights))
 
     def rows(self) -> list[Row]:
         """Read the lines back."""
         return [Row(**record) for record in read_lines(self.path / "results.jsonl")]
+
+
+def _lines(records: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def _append(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(_lines(records))
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -117,7 +131,14 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     ]
     last = max((r.state for r in rows if r.method != "full"), default=0)
     exemplars = max((r.exemplars for r in rows if r.state == last and r.method != "full"), default=0)
-    return {"methods": records, "full": full, "exemplars": exemplars, "averaging": AVERAGING}
+    trained = {(r.trainer, r.select, r.memory, r.state): r.trained_epochs for r in rows}
+    return {
+        "methods": records,
+        "full": full,
+        "trained_epochs": sum(trained.values()),
+        "exemplars": exemplars,
+        "averaging": AVERAGING,
+    }
 
 
 def _record(rows: Sequence[Row], full: Mapping[str, float] | None) -> dict[str, Any]:
@@ -144,6 +165,7 @@ def summarise_seeds(summaries: Mapping[int, Mapping[str, Any]]) -> dict[str, Any
         together["methods"][-1]["per_state"] = [_mean_record(of[0], of, ("top1", "top5")) for of in states]
     fulls = [summary["full"] for summary in summaries.values()]
     together["full"] = _mean_record({}, fulls, ("top1", "top5")) if all(fulls) else None
+    together["trained_epochs"] = sum(summary["trained_epochs"] for summary in summaries.values())
     together["exemplars"] = max(summary["exemplars"] for summary in summaries.values())
     return together
 

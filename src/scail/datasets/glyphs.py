@@ -11,9 +11,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import PIL
 import torch
 from numpy.typing import NDArray
-import PIL
 from PIL import Image, ImageDraw, ImageFont, features
 
 from scail.datasets.cache import cached_tensors

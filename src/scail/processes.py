@@ -1,0 +1,193 @@
+"""Runs the trajectories of experiments, in this process or in several.
+
+On a CPU each trajectory trains with `threads` threads whatever the number of processes, so that this number never
+changes a result: two processes of one thread do more than one process of two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait as wait_for_end
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+from scail.exemplars import places
+from scail.experiment import Line, Measured, Setup, chain_of, run_line, set_up
+from scail.recipes import Experiment
+from scail.store import Store
+from scail.training import Interrupted, Progress
+from scail.trajectory import Watch
+
+
+@dataclass(frozen=True)
+class Job:
+    """One trajectory of one experiment."""
+
+    number: int
+    title: str
+    setup: Setup
+    line: Line
+
+    def image_passes(self) -> list[int]:
+        """For each state, how many images its training goes through: what it costs."""
+        chain = chain_of(self.setup, self.line)
+        passes, seen = [], list[int]()
+        for state in chain.states:
+            kept = sum(map(min, places(chain.memory, len(seen)), seen)) if seen else 0
+            passes.append((len(state.train_indices) + kept) * chain.trainer.epochs(state.index))
+            seen += [len(state.train_indices) // len(state.class_names)] * len(state.class_names)
+        return passes
+
+
+@dataclass(frozen=True)
+class Update:
+    """News from a job: a note on a state, images done, what a finished state gave, or that all is done."""
+
+    job: int
+    state: int = 0
+    note: str | None = None
+    progress: Progress | None = None
+    measured: Measured | None = None
+    done: bool = False
+
+
+Receive = Callable[[Update], None]
+_stop = threading.Event()
+_queue: Any = None
+
+
+def default_processes(experiment: Experiment, jobs: int) -> int:
+    """As many processes as there are cores for their threads; one where an accelerator does the work."""
+    import torch
+
+    if experiment.accelerator != "cpu" and torch.accelerator.is_available():
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(jobs, cores // experiment.threads))
+
+
+def run_jobs(jobs: Sequence[Job], store: Path, processes: int, receive: Receive) -> None:
+    """Run all jobs, so many at a time. Ctrl-C and SIGTERM end them after the current batch, saved: `Interrupted`."""
+    _stop.clear()
+    with _stop_on_signals():
+        if min(processes, len(jobs)) == 1:
+            for job in jobs:
+                _work(job, store, receive)
+        else:
+            _run_in_processes(jobs, store, min(processes, len(jobs)), receive)
+
+
+def _work(job: Job, store: Path, receive: Receive) -> None:
+    if _stop.is_set():
+        raise Interrupted
+    n = job.number
+    watch = Watch(
+        note=lambda state, text: receive(Update(n, state.index, note=text)),
+        progress=lambda state, progress: receive(Update(n, state.index, progress=progress)),
+        stop_asked=_stop.is_set,
+    )
+    for measured in run_line(job.setup, job.line, Store(store), watch):
+        receive(Update(n, measured.state, measured=measured))
+    receive(Update(n, done=True))
+
+
+def _run_in_processes(jobs: Sequence[Job], store: Path, processes: int, receive: Receive) -> None:
+    context = get_context("spawn")  # not fork: torch's threads do not survive it
+    queue = context.Queue()
+    pool = ProcessPoolExecutor(processes, context, _begin_worker, (queue,))
+    try:
+        futures = [pool.submit(_work_in_process, j.number, j.setup.experiment, j.line, store) for j in jobs]
+        _listen(queue, futures, receive)
+    except BaseException as error:
+        for process in list(pool._processes.values()):
+            process.terminate()  # SIGTERM: they save what they have and end
+        if isinstance(error, BrokenProcessPool):
+            raise ValueError(
+                "a training process was killed from outside (out of memory?). "
+                "Nothing is lost: the same command goes on; --jobs 1 needs less memory"
+            ) from error
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _listen(queue: Any, futures: Sequence[Future[None]], receive: Receive) -> None:
+    """Pass on what the workers send, until each has said that it is done."""
+    unfinished = len(futures)
+    while unfinished:
+        if _stop.is_set():
+            raise Interrupted
+        try:
+            update: Update = queue.get(timeout=0.2)
+        except Empty:
+            for future in futures:
+                if future.done():
+                    future.result()  # raises what the worker raised
+            continue
+        receive(update)
+        unfinished -= update.done
+
+
+def _begin_worker(queue: Any) -> None:
+    global _queue
+    _queue = queue
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: _stop.set())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    wait_for_end([parent.sentinel])
+    os._exit(1)  # nobody is left to receive results; what is in the store stays
+
+
+def _work_in_process(number: int, experiment: Experiment, line: Line, store: Path) -> None:
+    """A job in a worker process: the data are read again, and progress is sent ten times a second."""
+    unsent, last = 0, 0.0
+
+    def send(update: Update) -> None:
+        nonlocal unsent, last
+        if update.progress is not None:
+            unsent += update.progress.images
+            if update.progress.loss is None and time.monotonic() - last < 0.1:
+                return
+            update = replace(update, progress=replace(update.progress, images=unsent))
+            unsent, last = 0, time.monotonic()
+        _queue.put(update)
+
+    try:
+        _work(Job(number, "", set_up(experiment), line), store, send)
+    except BaseException:
+        _queue.cancel_join_thread()  # nobody may be listening any more: do not wait for that
+        raise
+
+
+@contextlib.contextmanager
+def _stop_on_signals() -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM asks the trainings to stop; a second Ctrl-C ends the program at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals belong to the main thread
+        return
+
+    def ask(*_: object) -> None:
+        _stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
