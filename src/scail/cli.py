@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import tyro
 
+from scail.cli_store import StoreCommand, run_store_command
 from scail.recipes import RECIPES, Experiment, Select
 
 
@@ -73,6 +74,8 @@ class Run:
     """Where to train."""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     """Number format of the training."""
+    keep_features: bool = False
+    """Keep the test images' features in the store: other heads are then scored without the network."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the results go. Default: a new folder in runs/."""
     store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -89,10 +92,18 @@ class Datasets:
     """List the data sets that `scail run --dataset` knows."""
 
 
+@dataclass(frozen=True)
+class StoreTools:
+    """Look into the store of trained states, check it, and make room."""
+
+    command: tyro.conf.OmitSubcommandPrefixes[StoreCommand]
+
+
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Methods, tyro.conf.subcommand("methods")]
     | Annotated[Datasets, tyro.conf.subcommand("datasets")]
+    | Annotated[StoreTools, tyro.conf.subcommand("store")]
 )
 
 
@@ -156,6 +167,7 @@ def experiment_of(run: Run) -> Experiment:
         as_published=run.as_published,
         keep_past_rows=run.keep_past_rows,
         seed=run.seed,
+        keep_features=run.keep_features,
         accelerator=run.accelerator,
         precision=run.precision,
         **{name: value for name, value in given_values.items() if value is not None},
@@ -252,7 +264,12 @@ def _datasets(_: Datasets) -> None:
     Console().print(table)
 
 
-_COMMANDS: dict[type, Any] = {Run: _run, Methods: _methods, Datasets: _datasets}
+_COMMANDS: dict[type, Any] = {
+    Run: _run,
+    Methods: _methods,
+    Datasets: _datasets,
+    StoreTools: lambda tools: run_store_command(tools.command),
+}
 
 if __name__ == "__main__":
     main()

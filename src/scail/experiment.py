@@ -12,22 +12,26 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from scail import evaluation
 from scail.datasets import Dataset, load_dataset
+from scail.datasets.dataset import fingerprint_of
 from scail.images import Augmentation
 from scail.methods import METHODS, choose_methods, head_of
 from scail.network import create_network, describe_network, extract_features
 from scail.recipes import Experiment, Select
 from scail.results import AVERAGING, Row
 from scail.seeding import generator_for
-from scail.store import Store
+from scail.store import Entry, Store, key_of
 from scail.stream import State, class_order, split_into_states
 from scail.training import FineTune, Joint, Trainer
 from scail.trajectory import Chain, Step, Watch, trajectory
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 @dataclass(frozen=True)
@@ -141,19 +145,43 @@ def run_line(setup: Setup, line: Line, store: Store, watch: Watch) -> Iterator[M
     chain = chain_of(setup, line)
     warnings.filterwarnings("ignore", message="memory of .* images for .* classes")  # said once, by `set_up`
     for step in trajectory(chain, setup.dataset, store, fabric, watch):
-        network = step.learned.network
-        fabric.to_device(network)
-        with fabric.autocast():
-            measured = _measure(setup, chain, line, step, provenance)
-        network.cpu()
-        yield measured
+        features, labels = _test_features(setup, chain, step, store, fabric)
+        yield _measure(setup, chain, line, step, features, labels, provenance)
 
 
-def _measure(setup: Setup, chain: Chain, line: Line, step: Step, provenance: dict[str, Any]) -> Measured:
-    """Features of the test images once; then every head on them."""
-    seen, learned = chain.states[: step.state.index + 1], step.learned
+def _test_features(
+    setup: Setup, chain: Chain, step: Step, store: Store, fabric: Fabric
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features and labels of the test images of all classes seen: taken once, for every head."""
+    seen = chain.states[: step.state.index + 1]
     labels = torch.cat([state.test_labels for state in seen])
-    features = extract_features(learned.network, setup.dataset.test.images[torch.cat([s.test_indices for s in seen])])
+    images = setup.dataset.test.images[torch.cat([state.test_indices for state in seen])]
+    if setup.experiment.keep_features:
+        made_from = {"previous": step.key, "test_data": fingerprint_of(images, labels)}
+        if entry := store.find(key_of(made_from), lambda damage: None):
+            return entry.tensors["features_ND"], labels
+    network = step.learned.network
+    network.to(fabric.device)
+    with fabric.autocast():
+        features = extract_features(network, images)
+    network.cpu()
+    if setup.experiment.keep_features:
+        facts = {
+            "made_from": made_from,
+            "dataset": setup.dataset.name,
+            "state": step.state.index,
+            "kind": "test features",
+        }
+        store.save(key_of(made_from), Entry({"features_ND": features}, facts))
+    return features, labels
+
+
+def _measure(
+    setup: Setup, chain: Chain, line: Line, step: Step, features: torch.Tensor, labels: torch.Tensor,
+    provenance: dict[str, Any],
+) -> Measured:  # fmt: skip
+    """Every head of the line, scored on the same features."""
+    learned = step.learned
     evidence, past = learned.evidence, step.state.past_classes
     rows, confusion = [], {}
     for method in line.methods:

@@ -73,6 +73,8 @@ class Experiment:
     seed: int = 1
     threads: int = 1
     """CPU threads of one training. They change the order of additions, so they belong to the configuration."""
+    keep_features: bool = False
+    """Keep the features of the test images in the store: other heads are then scored without the network."""
     accelerator: str = "auto"
     precision: str = "32-true"
     recipe: str = "quick"
@@ -86,8 +88,8 @@ def quick(dataset: str = "glyphs") -> Experiment:
         dataset=dataset,
         network="resnet8",
         padding=2 if dataset in ("glyphs", "digits") else 4,
-        first_schedule=Schedule(epochs=15, lr=0.1, batch_size=64, decay="cosine"),
-        later_schedule=Schedule(epochs=10, lr=0.1, batch_size=64, decay="cosine"),
+        first_schedule=Schedule(epochs=20, lr=0.1, batch_size=32, decay="cosine"),
+        later_schedule=Schedule(epochs=10, lr=0.1, batch_size=32, decay="cosine", divide_by_state=True),
     )
 
 

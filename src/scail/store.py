@@ -1,7 +1,7 @@
 """A content-addressed store: tensors and facts under a key, written atomically, checked when read, never pickled.
 
-Layout: `<root>/states/<key>/{tensors.safetensors,entry.json}`, `<root>/unfinished/<key>.safetensors` (checkpoints of
-trainings that were interrupted) and `<root>/locks/<key>.lock`.
+Layout: `store.json`, `states/<key>/{tensors.safetensors,entry.json}`, `unfinished/<key>.safetensors` (checkpoints of
+trainings that were interrupted) and `locks/<key>.lock`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from torch import Tensor
 
 FORMAT = 1
+_DEFAULT_LIMIT = "50GB"
 
 
 class StoreError(ValueError):
@@ -33,10 +34,28 @@ class DamagedEntry(StoreError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What the store holds under a key."""
+    """What the store holds under a key: tensors, and facts that JSON can carry."""
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """An entry as seen from outside."""
+
+    key: str
+    facts: dict[str, Any]
+    size: int
+    """Bytes on disk."""
+    created: float
+    used: float
+    """When it was last read or written."""
+
+    @property
+    def previous(self) -> str:
+        """The key of the state that it builds on; empty for state 0."""
+        return str(self.facts.get("made_from", {}).get("previous", ""))
 
 
 def key_of(facts: Mapping[str, Any]) -> str:
@@ -45,77 +64,165 @@ def key_of(facts: Mapping[str, Any]) -> str:
 
 
 def default_store_dir() -> Path:
-    """`SCAIL_STORE`, or `states` in scail's cache directory."""
+    """`SCAIL_STORE`, or `store` in scail's cache directory."""
     from scail.datasets.cache import cache_dir
 
     return Path(os.environ.get("SCAIL_STORE") or cache_dir() / "store")
 
 
+def parse_size(text: str) -> int:
+    """Bytes from a size as people write it.
+
+    >>> parse_size("1.5GB"), parse_size("200 MB"), parse_size("12")
+    (1500000000, 200000000, 12)
+    """
+    units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+    number = text.strip().rstrip("kKmMgGtTbB")
+    try:
+        size = float(number) * units[text.strip()[len(number) :].strip().upper()]
+    except (ValueError, KeyError):
+        raise ValueError(f"size {text!r}: expected a number with KB, MB, GB or TB, as 20GB") from None
+    if not 0 <= size < float("inf"):
+        raise ValueError(f"size {text!r}: expected 0 or more")
+    return int(size)
+
+
 class Store:
-    """States by key, in a directory."""
+    """States by key, in a directory that is kept below a size limit by forgetting what was not used for longest."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
+        self.limit = parse_size(os.environ.get("SCAIL_STORE_LIMIT") or _DEFAULT_LIMIT)
         with _clear_errors(self.root):
+            mark = self.root / "store.json"
+            if self.root.is_dir() and not mark.exists() and any(self.root.iterdir()):
+                raise StoreError(f"{self.root}: holds files that are not a scail store; give an empty or new directory")
             for name in ("states", "unfinished", "locks"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
+            if not mark.exists():
+                _replace_file(mark, json.dumps({"scail store, format": FORMAT}).encode())
+            _check_format(mark, _read_json(mark).get("scail store, format"))
 
-    def load(self, key: str) -> Entry | None:
-        """The entry, checked against its checksum; None where there is none. Raises `DamagedEntry`."""
+    def load(self, key: str, use: bool = True) -> Entry | None:
+        """The entry, checked against its checksum; None where there is none. Raises `DamagedEntry`.
+
+        With `use`, this counts as its last use.
+        """
         from safetensors import SafetensorError
         from safetensors.torch import load
 
         folder = self.root / "states" / key
         if not folder.is_dir():
             return None
+        record = _read_json(folder / "entry.json")
+        _check_format(folder, record.get("format"))
         try:
-            record = json.loads((folder / "entry.json").read_text())
-            form = record["format"]
-            if form == FORMAT:
-                data = (folder / "tensors.safetensors").read_bytes()
-                if hashlib.sha256(data).hexdigest() != record["sha256"]:
-                    raise DamagedEntry(f"{folder / 'tensors.safetensors'}: checksum does not match")
-                tensors, facts = load(data), record["facts"]
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise DamagedEntry(f"{folder}: {error}") from error
-        if form != FORMAT:
-            raise StoreError(
-                f"{folder}: format {form}, this scail reads format {FORMAT}; "
-                "use the scail that wrote it, or another --store"
-            )
-        os.utime(folder)  # the time of last use
-        return Entry(tensors, facts)
+            data = (folder / "tensors.safetensors").read_bytes()
+            if hashlib.sha256(data).hexdigest() != record["tensors_sha256"]:
+                raise DamagedEntry(f"{folder / 'tensors.safetensors'}: checksum does not match")
+            if key_of(record["facts"]) != record["facts_sha256"]:
+                raise DamagedEntry(f"{folder / 'entry.json'}: checksum does not match")
+            entry = Entry(load(data), record["facts"])
+        except (OSError, KeyError, TypeError, SafetensorError) as error:
+            raise DamagedEntry(f"{folder}: {error!r}") from error
+        if use:
+            with contextlib.suppress(OSError):  # a read-only store can be read
+                os.utime(folder)
+        return entry
+
+    def find(self, key: str, damaged: Callable[[str], None]) -> Entry | None:
+        """The entry, or None where there is none or it is damaged; then `damaged` is told what is wrong with it."""
+        try:
+            return self.load(key)
+        except DamagedEntry as damage:
+            damaged(str(damage))
+            return None
 
     def save(self, key: str, entry: Entry) -> None:
         """Write aside, flush to the disk, rename: another process sees all of the entry or nothing."""
         from safetensors.torch import save
 
         data = save({name: tensor.contiguous() for name, tensor in entry.tensors.items()})
-        record = {"format": FORMAT, "key": key, "sha256": hashlib.sha256(data).hexdigest(), "facts": entry.facts}
-        record["created"] = time.time()
-        folder = self.root / "states" / key
+        record = {
+            "format": FORMAT,
+            "tensors_sha256": hashlib.sha256(data).hexdigest(),
+            "facts_sha256": key_of(entry.facts),
+            "created": time.time(),
+            "facts": entry.facts,
+        }
         aside = self.root / "states" / f".{key}.{uuid.uuid4().hex}"
         with _clear_errors(self.root):
             try:
                 aside.mkdir()
                 _write_flushed(aside / "tensors.safetensors", data)
                 _write_flushed(aside / "entry.json", json.dumps(record, indent=1).encode())
-                if folder.exists():
-                    shutil.rmtree(folder)  # only a damaged entry is ever written again
-                aside.rename(folder)
-                _flush_folder(folder.parent)
+                self.remove(key)  # only a damaged entry is ever written again
+                aside.rename(self.root / "states" / key)
+                _flush_folder(self.root / "states")
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
+        self.shrink(self.limit, keep=key)
+
+    def remove(self, key: str) -> None:
+        """Take an entry away, in one step for other processes."""
+        folder = self.root / "states" / key
+        aside = folder.with_name(f".{key}.{uuid.uuid4().hex}")
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def listing(self) -> list[Listing]:
+        """All entries, those used last first. Damaged ones have no facts."""
+        found = []
+        for folder in (self.root / "states").glob("[!.]*"):
+            try:
+                record, used = _read_json(folder / "entry.json"), folder.stat().st_mtime
+                size = sum(file.stat().st_size for file in folder.iterdir())
+            except DamagedEntry:
+                record, used, size = {}, folder.stat().st_mtime, 0
+            except FileNotFoundError:
+                continue  # taken away meanwhile
+            found.append(Listing(folder.name, record.get("facts", {}), size, record.get("created", used), used))
+        return sorted(found, key=lambda item: -item.used)
+
+    def shrink(self, limit: int, keep: str = "") -> list[Listing]:
+        """Forget what was not used for longest until at most `limit` bytes are left; gives what was forgotten."""
+        entries = self.listing()
+        total, gone = sum(item.size for item in entries), list[Listing]()
+        for item in reversed(entries):
+            if total <= limit:
+                break
+            if item.key != keep:
+                self.remove(item.key)
+                gone.append(item)
+                total -= item.size
+        return gone
+
+    def sweep(self, unfinished_after: float) -> list[Path]:
+        """Remove what nothing will use: halves of writes that died, and checkpoints untouched for so many seconds."""
+        now, removed = time.time(), list[Path]()
+        for path in (self.root / "states").glob(".*"):
+            if now - path.stat().st_mtime > 3600:  # a write of an hour is a dead one
+                shutil.rmtree(path, ignore_errors=True)
+                removed.append(path)
+        for path in [*(self.root / "unfinished").iterdir()]:
+            if now - path.stat().st_mtime > unfinished_after:
+                path.unlink(missing_ok=True)
+                removed.append(path)
+        return removed
 
     @contextlib.contextmanager
     def lock(self, key: str) -> Iterator[None]:
         """Held by one process at a time; the system releases it when its holder dies."""
         from filelock import FileLock
 
+        held = FileLock(self.root / "locks" / f"{key}.lock")
         with _clear_errors(self.root):
-            held = FileLock(self.root / "locks" / f"{key}.lock").acquire()
-        with held:
+            held.acquire()
+        try:
             yield
+        finally:
+            held.release()
 
     def checkpoint(self, key: str) -> Checkpoint:
         """Where the unfinished training of this state is kept."""
@@ -146,17 +253,30 @@ class Checkpoint:
 
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in entry.tensors.items()}
         facts = json.dumps({**entry.facts, "checksum": _checksum(tensors)})
-        aside = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
         with _clear_errors(self.path.parent):
-            try:
-                _write_flushed(aside, save(tensors, {"facts": facts}))
-                aside.replace(self.path)
-            finally:
-                aside.unlink(missing_ok=True)
+            _replace_file(self.path, save(tensors, {"facts": facts}))
 
     def remove(self) -> None:
         """The training is finished."""
         self.path.unlink(missing_ok=True)
+
+
+def _check_format(place: Path, form: object) -> None:
+    if form != FORMAT:
+        raise StoreError(
+            f"{place}: format {form!r}, this scail reads format {FORMAT}; "
+            "use the scail that wrote it, or another --store"
+        )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DamagedEntry(f"{path}: {error}") from error
+    if not isinstance(record, dict):
+        raise DamagedEntry(f"{path}: not a record")
+    return record
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> str:
@@ -164,6 +284,15 @@ def _checksum(tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         digest.update(name.encode() + tensors[name].contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+def _replace_file(path: Path, data: bytes) -> None:
+    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        _write_flushed(aside, data)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _write_flushed(path: Path, data: bytes) -> None:
@@ -189,5 +318,5 @@ def _clear_errors(place: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"cannot write to {place}: {error.strerror or error}; nothing in it was damaged. "
-            "Free some space or choose another place with --store"
+            "Free some space, or choose another place with --store"
         ) from error

@@ -6,9 +6,10 @@ threads, device, precision and versions (they change bits), and, from state 1 on
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,7 +20,7 @@ from scail.learner import Learned, Trained, remember
 from scail.network import create_network, extract_features
 from scail.recipes import Select
 from scail.seeding import generator_for
-from scail.store import DamagedEntry, Entry, Store, key_of
+from scail.store import Checkpoint, Entry, Store, key_of
 from scail.stream import State
 from scail.training import Progress, Task, Trainer
 
@@ -55,6 +56,7 @@ class Step:
     """One state of a trajectory."""
 
     state: State
+    key: str
     learned: Learned
     trained_epochs: int
     """Epochs that were trained for it now; 0 where it came from the store."""
@@ -65,15 +67,19 @@ def trajectory(chain: Chain, dataset: Dataset, store: Store, fabric: Fabric, wat
     before: Learned | None = None
     key = ""
     for state in chain.states:
-        key = key_of(_facts(key, chain, state, dataset, fabric))
+        facts = _facts(key, chain, state, dataset, fabric)
+        key = key_of(facts)
         trained, epochs = _from_store(store, key, state, watch), 0
         if trained is None:
             with store.lock(key):  # another process may be training it: wait, then use what it made
                 trained = _from_store(store, key, state, watch)
                 if trained is None:
-                    trained, epochs = _train(chain, state, before, dataset, store, key, fabric, watch)
+                    trained, metrics = _train(chain, state, before, dataset, store.checkpoint(key), fabric, watch)
+                    store.save(key, _to_entry(trained, {"made_from": facts, "dataset": dataset.name, **metrics}))
+                    store.checkpoint(key).remove()
+                    epochs = metrics["trained_epochs"]
         before = remember(trained, before, chain.select or "random", chain.memory, chain.seed)
-        yield Step(state, before, epochs)
+        yield Step(state, key, before, epochs)
 
 
 def _facts(previous_key: str, chain: Chain, state: State, dataset: Dataset, fabric: Fabric) -> dict[str, object]:
@@ -96,44 +102,47 @@ def _facts(previous_key: str, chain: Chain, state: State, dataset: Dataset, fabr
 
 def _train(
     chain: Chain, state: State, before: Learned | None, dataset: Dataset,
-    store: Store, key: str, fabric: Fabric, watch: Watch,
-) -> tuple[Trained, int]:  # fmt: skip
-    """Train this state, going on from its checkpoint where there is one, and put it into the store."""
+    checkpoint: Checkpoint, fabric: Fabric, watch: Watch,
+) -> tuple[Trained, dict[str, Any]]:  # fmt: skip
+    """Train this state, going on from its checkpoint where there is one; also gives what was measured on the way."""
+    started = time.perf_counter()
     memory = before.memory if before else Memory(0)
     indices = torch.cat([state.train_indices, memory.indices])
     images, labels = dataset.train.images[indices], torch.cat([state.train_labels, memory.labels])
-    checkpoint = store.checkpoint(key)
     unfinished = checkpoint.load()
     begun = unfinished.facts["epoch"] if unfinished else 0
-    watch.note(state, f"training goes on from epoch {begun + 1}" if unfinished else "training")
+    watch.note(state, f"training goes on in epoch {begun + 1}" if unfinished else "training")
+    losses = list[float]()
+
+    def report(progress: Progress) -> None:
+        if progress.loss is not None:
+            losses.append(progress.loss)
+        watch.progress(state, progress)
+
     task = Task(
         state.index, images, labels, state.num_classes, before.network if before else None, chain.augmentation,
-        chain.seed, fabric, lambda progress: watch.progress(state, progress), watch.stop_asked, checkpoint,
+        chain.seed, fabric, report, watch.stop_asked, checkpoint,
     )  # fmt: skip
     network = chain.trainer.train(task).eval()
     with fabric.autocast():
         features = extract_features(network, images)
     network.cpu()
     trained = Trained(network, state.train_indices, state.train_labels, memory.indices, memory.labels, features)
-    store.save(key, _to_entry(trained, state, dataset))
-    checkpoint.remove()
-    return trained, chain.trainer.epochs(state.index) - begun
+    epochs = chain.trainer.epochs(state.index)
+    seconds = time.perf_counter() - started
+    metrics = {"epochs": epochs, "trained_epochs": epochs - begun, "losses": losses, "seconds": seconds}
+    return trained, metrics | {"state": state.index, "classes": state.num_classes}
 
 
-def _to_entry(trained: Trained, state: State, dataset: Dataset) -> Entry:
+def _to_entry(trained: Trained, facts: dict[str, Any]) -> Entry:
     tensors = {f"network.{name}": tensor for name, tensor in trained.network.state_dict().items()}
     for name in ("new_indices", "new_labels", "exemplar_indices", "exemplar_labels", "features_ND"):
         tensors[name] = getattr(trained, name)
-    facts = {"network": trained.network.name, "channels": trained.network.channels, "state": state.index}
-    return Entry(tensors, facts | {"classes": state.num_classes, "dataset": dataset.name})
+    return Entry(tensors, facts | {"network": trained.network.name, "channels": trained.network.channels})
 
 
 def _from_store(store: Store, key: str, state: State, watch: Watch) -> Trained | None:
-    try:
-        entry = store.load(key)
-    except DamagedEntry as damage:
-        watch.note(state, f"damaged in the store, made again ({damage})")
-        return None
+    entry = store.find(key, lambda damage: watch.note(state, f"damaged in the store, made again ({damage})"))
     if entry is None:
         return None
     watch.note(state, "from the store")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import torch
@@ -76,12 +76,15 @@ class _Position:
     batch: int = 0
     loss: Tensor | float = 0.0
     """Sum of the loss over this epoch's images so far."""
+    losses: list[float] = field(default_factory=list)
+    """Mean loss of each finished epoch."""
 
     def next_epoch(self, mean_loss: float) -> None:
         if isinstance(self.falling, ReduceLROnPlateau):
             self.falling.step(mean_loss)
         else:
             self.falling.step()
+        self.losses.append(mean_loss)
         self.epoch, self.batch, self.loss = self.epoch + 1, 0, 0.0
 
     def save(self, task: Task) -> None:
@@ -98,6 +101,7 @@ class _Position:
             "epoch": self.epoch,
             "batch": self.batch,
             "loss": float(self.loss),
+            "losses": self.losses,
             "rate": self.optimizer.param_groups[0]["lr"],
             "schedule": {
                 k: v for k, v in self.falling.state_dict().items() if isinstance(v, int | float | list | None)
@@ -115,9 +119,10 @@ class _Position:
         self.network.load_state_dict(weights)
         for i, p in enumerate(self.network.parameters()):
             if (buffer := entry.tensors.get(f"momentum.{i}")) is not None:
-                self.optimizer.state[p]["momentum_buffer"] = buffer.to(p.device).clone(
-                    memory_format=torch.preserve_format
-                )
+                self.optimizer.state[p]["momentum_buffer"] = torch.empty_like(p).copy_(buffer).detach()
         self.epoch, self.batch, self.loss = entry.facts["epoch"], entry.facts["batch"], entry.facts["loss"]
+        self.losses = entry.facts["losses"]
+        for epoch, loss in enumerate(self.losses):
+            task.report(Progress(epoch + 1, epoch + 1, 0, loss))
         self.falling.load_state_dict(entry.facts["schedule"])
         self.optimizer.param_groups[0]["lr"] = entry.facts["rate"]
