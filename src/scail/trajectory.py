@@ -110,7 +110,7 @@ def _train(
     indices = torch.cat([state.train_indices, memory.indices])
     images, labels = dataset.train.images[indices], torch.cat([state.train_labels, memory.labels])
     unfinished = checkpoint.load()
-    begun = unfinished.facts["epoch"] if unfinished else 0
+    begun = len(unfinished.facts["losses"]) if unfinished else 0
     watch.note(state, f"training goes on in epoch {begun + 1}" if unfinished else "training")
     losses = list[float]()
 

@@ -1,0 +1,136 @@
+"""Every entry of METHODS goes through the same checks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from scail.experiment import chain_of, set_up
+from scail.heads import Evidence
+from scail.methods import METHODS, choose_methods, head_of
+from scail.runner import run_experiment
+from scail.store import Store
+from scail.trajectory import Watch, trajectory
+
+NAMES = list(METHODS)
+
+
+@pytest.fixture(scope="module")
+def shared_store(tmp_path_factory):
+    return tmp_path_factory.mktemp("conformance") / "store"
+
+
+@pytest.fixture(scope="module")
+def measured(tiny, shared_store):
+    """All methods, both selections; run once for the whole module."""
+    return run_experiment(tiny, shared_store.parent / "run", store=shared_store, jobs=1)
+
+
+def evidences(experiment, store):
+    """The evidence after each state, for each line of the experiment."""
+    from lightning_fabric import Fabric
+
+    setup = set_up(experiment)
+    fabric = Fabric(accelerator="cpu", devices=1)
+    for line in setup.lines:
+        for step in trajectory(chain_of(setup, line), setup.dataset, Store(store), fabric, Watch()):
+            yield line, step
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_state_is_measured_within_bounds(name, measured, tiny):
+    rows = [row for row in measured.rows if row.method == name]
+    assert rows
+    for row in rows:
+        assert 0 <= row.top1 <= row.top5 <= 100
+        assert sum(row.errors.values()) == row.test_images
+        assert sum(row.past_errors_by_origin) == row.errors["e(p,p)"]
+        assert row.exemplars <= row.memory
+        assert row.memory == (0 if name == "full" else tiny.memory)
+    selects = {row.select for row in rows}
+    assert selects == ({None} if name == "full" else {"random", "herding"})
+    for select in selects:
+        states = [row.state for row in rows if row.select == select]
+        assert states == ([0] if name == "full" else [0, 1, 2])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_head_is_pure_and_covers_all_classes(name, tiny, shared_store):
+    for line, step in evidences(tiny, shared_store):
+        if name not in line.methods:
+            continue
+        evidence = step.learned.evidence
+        before = {f.name: getattr(evidence, f.name).clone() for f in fields(Evidence)}
+        features = torch.randn(7, evidence.weight_CD.shape[1], generator=torch.Generator().manual_seed(0)).abs()
+        head = head_of(name, tiny)
+        once, again = head(evidence).scores(features), head(evidence).scores(features)
+        assert torch.equal(once, again)
+        assert once.shape == (7, step.state.num_classes)
+        assert not once.isnan().any()
+        assert (once > -torch.inf).any(1).all()  # every image can be given some class
+        assert all(torch.equal(getattr(evidence, n), value) for n, value in before.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_of_an_image_do_not_depend_on_the_others(name, tiny, shared_store):
+    for line, step in evidences(tiny, shared_store):
+        if name in line.methods:
+            evidence = step.learned.evidence
+            features = torch.rand(5, evidence.weight_CD.shape[1], generator=torch.Generator().manual_seed(1))
+            head = head_of(name, tiny)(evidence)
+            alone = torch.cat([head.scores(one[None]) for one in features])
+            torch.testing.assert_close(head.scores(features), alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_named_alone_it_gives_what_it_gives_among_all(name, tiny, shared_store, measured, tmp_path):
+    alone = run_experiment(replace(tiny, methods=(name,)), tmp_path / "alone", store=shared_store, jobs=1)
+    among = {(r.select, r.state): (r.top1, r.top5) for r in measured.rows if r.method == name}
+    assert {(r.select, r.state): (r.top1, r.top5) for r in alone.rows} == among
+    assert alone.summary["trained_epochs"] == 0  # nothing is trained twice
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if METHODS[name].needs_exemplars])
+def test_without_a_memory_it_is_left_out_of_all_and_an_error_when_named(name):
+    chosen, notes = choose_methods(("all",), memory=0)
+    assert name not in chosen
+    assert any(METHODS[name].label in note for note in notes)
+    with pytest.raises(ValueError, match="needs exemplars"):
+        choose_methods((name,), memory=0)
+
+
+def comparable(results):
+    """Rows without what may differ between two runs of the same configuration."""
+    return [replace(row, trained_epochs=0, provenance={}) for row in results.rows]
+
+
+def test_same_seed_same_bits_other_seed_other_bits(tiny, tmp_path):
+    one = run_experiment(tiny, tmp_path / "a", store=tmp_path / "s1", jobs=1)
+    two = run_experiment(tiny, tmp_path / "b", store=tmp_path / "s2", jobs=1)
+    assert comparable(one) == comparable(two)
+    files = [sorted((tmp_path / s / "states").glob("*/tensors.safetensors")) for s in ("s1", "s2")]
+    assert [f.parent.name for f in files[0]] == [f.parent.name for f in files[1]]
+    assert all(a.read_bytes() == b.read_bytes() for a, b in zip(*files, strict=True))
+    other = run_experiment(replace(tiny, seed=2), tmp_path / "c", store=tmp_path / "s3", jobs=1)
+    assert [row.scores for row in other.rows] != [row.scores for row in one.rows]
+
+
+def test_the_number_of_processes_changes_nothing(tiny, tmp_path):
+    one = run_experiment(tiny, tmp_path / "a", store=tmp_path / "s1", jobs=1)
+    two = run_experiment(tiny, tmp_path / "b", store=tmp_path / "s2", jobs=2)
+    assert comparable(one) == comparable(two)
+    for name in ("results.jsonl", "weights.jsonl"):
+        assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()
+    assert one.summary["methods"] == two.summary["methods"]
+    assert one.summary["trained_epochs"] == two.summary["trained_epochs"] == 2 + 2 * 2 * 1 + 2
+
+
+def test_the_table_can_be_recomputed_from_the_directory(measured):
+    from scail.results import RunDirectory, summarise
+
+    written = json.loads((measured.directory / "summary.json").read_text())
+    recomputed = summarise(RunDirectory(measured.directory).rows())
+    assert {k: v for k, v in written.items() if k not in ("seconds", "world_size")} == recomputed

@@ -1,0 +1,173 @@
+"""Runs that are killed, stopped or started twice, with the real command in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from scail.images import Augmentation
+from scail.recipes import Schedule
+from scail.store import Store
+from scail.training import FineTune, Interrupted, Joint, Task
+
+RUN = [
+    *(sys.executable, "-m", "scail", "run", "--dataset", "digits", "--states", "3", "--epochs", "8,6"),
+    *("--methods", "ft,ft_nem,scail", "--select", "herding"),
+]
+
+
+def start(folder: Path, store: Path, *options: str) -> subprocess.Popen[str]:
+    command = [*RUN, "--out", str(folder), "--store", str(store), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> str:
+    """Read lines until one holds `text`."""
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if text in line:
+            return said
+    raise AssertionError(f"ended without {text!r}:\n{said}")
+
+
+def measured(folder: Path) -> list[dict[str, object]]:
+    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k != "trained_epochs"} for row in rows]
+
+
+def tensors(store: Path) -> dict[str, bytes]:
+    return {f.parent.name: f.read_bytes() for f in sorted((store / "states").glob("*/tensors.safetensors"))}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """One run that nothing disturbs."""
+    place = tmp_path_factory.mktemp("undisturbed")
+    with start(place / "run", place / "store", "--jobs", "1") as process:
+        said, _ = process.communicate()
+    assert process.returncode == 0, said
+    return place
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_bits(undisturbed, tmp_path):
+    moments = random.Random(os.environ.get("SCAIL_KILL_SEED", "1"))
+    kills = 0
+    for attempt in range(30):
+        with start(tmp_path / "run", tmp_path / "store", "--jobs", "1") as process:
+            if kills < 5:
+                wait_for(process, "state 0")
+                time.sleep(moments.uniform(0.0, 0.9))
+                process.kill()
+            process.communicate()
+        if process.returncode == 0:
+            break
+        kills += process.returncode == -signal.SIGKILL
+    assert kills >= 2, "the run was over before it could be killed twice"
+    assert process.returncode == 0, attempt
+    assert measured(tmp_path / "run") == measured(undisturbed / "run")
+    assert tensors(tmp_path / "store") == tensors(undisturbed / "store")
+    assert not list((tmp_path / "store" / "unfinished").iterdir())
+
+
+@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGINT, "1"), (signal.SIGTERM, "1"), (signal.SIGINT, "2")])
+def test_asked_to_stop_it_saves_and_says_so_and_goes_on(undisturbed, tmp_path, number, jobs):
+    extra = ("--methods", "ft,ft_nem,scail,full", "--jobs", jobs) if jobs == "2" else ("--jobs", jobs)
+    with start(tmp_path / "run", tmp_path / "store", *extra) as process:
+        wait_for(process, "state 0: training")
+        time.sleep(0.3)
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Nothing is lost" in said
+    assert "Traceback" not in said
+    with start(tmp_path / "run", tmp_path / "store", "--jobs", "1") as process:
+        said, _ = process.communicate()
+    assert process.returncode == 0, said
+    assert measured(tmp_path / "run") == measured(undisturbed / "run")
+
+
+def test_a_second_run_trains_nothing_and_says_so(undisturbed, tmp_path):
+    with start(tmp_path / "again", undisturbed / "store", "--jobs", "1") as process:
+        said, _ = process.communicate()
+    assert "state 0: from the store" in said
+    assert ": training" not in said
+    assert json.loads((tmp_path / "again" / "summary.json").read_text())["trained_epochs"] == 0
+    assert measured(tmp_path / "again") == measured(undisturbed / "run")
+
+
+def test_two_at_once_train_each_state_once(undisturbed, tmp_path):
+    both = [start(tmp_path / name, tmp_path / "store", "--jobs", "1") for name in ("one", "two")]
+    for process in both:
+        with process:
+            process.communicate()
+        assert process.returncode == 0
+    epochs = [json.loads((tmp_path / n / "summary.json").read_text())["trained_epochs"] for n in ("one", "two")]
+    assert sum(epochs) == 8 + 6 + 6
+    assert measured(tmp_path / "one") == measured(tmp_path / "two") == measured(undisturbed / "run")
+
+
+def test_a_damaged_state_is_named_and_made_again(undisturbed, tmp_path):
+    import shutil
+
+    shutil.copytree(undisturbed / "store", tmp_path / "store")
+    key = next(
+        item.key for item in Store(tmp_path / "store").listing() if item.facts["state"] == 1 and "losses" in item.facts
+    )
+    path = tmp_path / "store" / "states" / key / "tensors.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with start(tmp_path / "run", tmp_path / "store", "--jobs", "1") as process:
+        said, _ = process.communicate()
+    assert f"state 1: damaged in the store, made again ({path}" in said
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6
+    assert measured(tmp_path / "run") == measured(undisturbed / "run")
+
+
+def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path):
+    with start(tmp_path / "run", undisturbed / "store", "--jobs", "1", "--memory", "10") as process:
+        said, _ = process.communicate()
+    assert "state 0: from the store" in said
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6 + 6
+
+
+@pytest.mark.parametrize("decay", ["cosine", "plateau"])
+def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, decay):
+    from lightning_fabric import Fabric
+
+    draw = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (50, 1, 8, 8), dtype=torch.uint8, generator=draw)
+    labels = torch.arange(50) % 2
+    schedule = Schedule(epochs=4, lr=0.5, batch_size=16, decay=decay, patience=0)
+    trainer = FineTune(Joint("resnet8", schedule), schedule)
+    fabric = Fabric(accelerator="cpu", devices=1)
+
+    def train(stop_after: int | None, checkpoint):
+        batches = 0
+
+        def stop_asked() -> bool:
+            nonlocal batches
+            batches += 1
+            return batches == stop_after
+
+        task = Task(
+            0, images, labels, 2, None, Augmentation(1), 5, fabric, stop_asked=stop_asked, checkpoint=checkpoint
+        )  # fmt: skip
+        return trainer.train(task).state_dict()
+
+    whole = train(None, None)
+    for stop_after in (1, 3, 4, 6, 13):  # four batches an epoch: within epochs and at their ends
+        checkpoint = Store(store_dir).checkpoint(f"{stop_after}")
+        with pytest.raises(Interrupted):
+            train(stop_after, checkpoint)
+        resumed = train(None, checkpoint)
+        assert all(torch.equal(resumed[name], value) for name, value in whole.items())

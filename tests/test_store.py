@@ -1,0 +1,181 @@
+"""The store: atomic, checked, bounded; nothing in it is ever trusted blindly."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from scail.store import DamagedEntry, Entry, Store, StoreError, key_of, parse_size
+
+
+def entry(value: float = 1.0, size: int = 10) -> Entry:
+    return Entry({"a": torch.full((size,), value)}, {"made_from": {"previous": ""}, "value": value})
+
+
+def test_what_is_saved_comes_back(store_dir):
+    store = Store(store_dir)
+    assert store.load("k") is None
+    store.save("k", entry(3.5))
+    back = store.load("k")
+    assert back is not None
+    assert torch.equal(back.tensors["a"], torch.full((10,), 3.5))
+    assert back.facts["value"] == 3.5
+    assert not list((store_dir / "states").glob(".*"))  # nothing is left aside
+
+
+def test_a_key_depends_on_every_fact():
+    assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
+    assert key_of({"a": 1, "b": 2}) != key_of({"a": 1, "b": 3})
+
+
+@pytest.mark.parametrize("file", ["tensors.safetensors", "entry.json"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "missing"])
+def test_every_damage_is_noticed_and_named(store_dir, file, damage):
+    store = Store(store_dir)
+    store.save("k", entry())
+    path = store_dir / "states" / "k" / file
+    data = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "flip":
+        at = data.index(b"1.0") if file == "entry.json" else len(data) - 1
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    else:
+        path.write_bytes(data[: len(data) // 2] if damage == "cut" else b"")
+    with pytest.raises(DamagedEntry, match="states/k"):
+        store.load("k")
+    told: list[str] = []
+    assert store.find("k", told.append) is None
+    assert "states/k" in told[0]
+    store.save("k", entry(2.0))  # made again
+    assert store.load("k").facts["value"] == 2.0
+
+
+def test_a_newer_format_is_refused_and_left_alone(store_dir):
+    store = Store(store_dir)
+    store.save("k", entry())
+    path = store_dir / "states" / "k" / "entry.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    with pytest.raises(StoreError, match="format 99"):
+        store.find("k", lambda damage: pytest.fail("not damaged: another format"))
+    assert path.exists()
+    (store_dir / "store.json").write_text('{"scail store, format": 99}')
+    with pytest.raises(StoreError, match="format 99"):
+        Store(store_dir)
+
+
+def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear all")
+    with pytest.raises(StoreError, match="not a scail store"):
+        Store(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot write to .*--store"):
+        Store(tmp_path / "file" / "store")
+
+
+FULL_DISK = """
+import resource, signal, sys, torch
+from pathlib import Path
+from scail.store import Entry, Store, StoreError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = Store(Path(sys.argv[1]))
+store.save("small", Entry({"a": torch.ones(4)}, {}))
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))  # from here on large writes fail, as on a full disk
+for save in (lambda e: store.save("large", e), store.checkpoint("large").save):
+    try:
+        save(Entry({"a": torch.ones(100_000)}, {}))
+        sys.exit("no error")
+    except StoreError as error:
+        assert "cannot write" in str(error), error
+assert store.load("large") is None and store.checkpoint("large").load() is None
+assert torch.equal(store.load("small").tensors["a"], torch.ones(4))
+left = [p.name for p in Path(sys.argv[1]).rglob(".*")]
+assert not left, left
+"""
+
+
+def test_a_full_disk_is_a_clear_error_and_damages_nothing(store_dir):
+    subprocess.run([sys.executable, "-c", FULL_DISK, str(store_dir)], check=True)
+
+
+def test_least_recently_used_goes_first(store_dir, monkeypatch):
+    store = Store(store_dir)
+    for n, key in enumerate("abc"):
+        store.save(key, entry(size=1000))
+        os.utime(store_dir / "states" / key, (n, n))
+    assert store.load("a") is not None  # used now: b is the oldest
+    assert [item.key for item in store.shrink(10_000)] == ["b"]
+    monkeypatch.setenv("SCAIL_STORE_LIMIT", "9KB")
+    Store(store_dir).save("d", entry(size=1000))  # every write keeps the limit, and never drops what it wrote
+    assert {item.key for item in store.listing()} == {"a", "d"}
+
+
+def test_sweep_takes_leftovers_only(store_dir):
+    store = Store(store_dir)
+    store.save("k", entry())
+    store.checkpoint("old").save(entry())
+    store.checkpoint("new").save(entry())
+    half = store_dir / "states" / ".half.123"
+    half.mkdir()
+    for path in (half, store.checkpoint("old").path):
+        os.utime(path, (0, 0))
+    assert {path.name for path in store.sweep(unfinished_after=86400)} == {".half.123", "old.safetensors"}
+    assert store.load("k") and store.checkpoint("new").load()
+
+
+def test_a_damaged_checkpoint_is_not_used(store_dir):
+    checkpoint = Store(store_dir).checkpoint("k")
+    checkpoint.save(entry())
+    data = checkpoint.path.read_bytes()
+    checkpoint.path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert checkpoint.load() is None
+    checkpoint.path.write_bytes(data[:50])
+    assert checkpoint.load() is None
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from scail.store import Store
+with Store(Path(sys.argv[1])).lock("k"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_lock_of_a_dead_process_does_not_block(store_dir):
+    from filelock import FileLock, Timeout
+
+    command = [sys.executable, "-c", HOLD, str(store_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(Timeout):  # while it lives, it is held
+            FileLock(store_dir / "locks" / "k.lock").acquire(timeout=0.2)
+        holder.kill()
+    began = time.monotonic()
+    with Store(store_dir).lock("k"):
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("text", ["", "GB", "ten", "-1GB", "5XB", "infGB", "nan"])
+def test_sizes_that_are_none(text):
+    with pytest.raises(ValueError, match="size"):
+        parse_size(text)
+
+
+def test_nothing_in_the_package_unpickles():
+    source = "".join(path.read_text() for path in (Path(__file__).parents[1] / "src").rglob("*.py"))
+    for word in ("import pickle", "torch.load(", "torch.save(", "allow_pickle=True", "joblib.load"):
+        assert word not in source
