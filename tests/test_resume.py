@@ -63,7 +63,7 @@ def undisturbed(tmp_path_factory):
 def test_killed_at_random_moments_it_ends_with_the_same_bits(undisturbed, tmp_path):
     moments = random.Random(os.environ.get("SCAIL_KILL_SEED", "1"))
     kills = 0
-    for attempt in range(30):
+    for _ in range(30):
         with start(tmp_path / "run", tmp_path / "store", "--jobs", "1") as process:
             if kills < 5:
                 wait_for(process, "state 0")
@@ -74,7 +74,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(undisturbed, tmp_pa
             break
         kills += process.returncode == -signal.SIGKILL
     assert kills >= 2, "the run was over before it could be killed twice"
-    assert process.returncode == 0, attempt
+    assert process.returncode == 0
     assert measured(tmp_path / "run") == measured(undisturbed / "run")
     assert tensors(tmp_path / "store") == tensors(undisturbed / "store")
     assert not list((tmp_path / "store" / "unfinished").iterdir())

@@ -213,7 +213,7 @@ def _run(run: Run) -> None:
 
     from scail.display import Display
     from scail.report.figures import write_figures
-    from scail.report.table import markdown_table, rich_table
+    from scail.report.table import caption, markdown_table, rich_table
     from scail.results import RunDirectory, write_text
     from scail.runner import run_experiment
 
@@ -236,8 +236,10 @@ def _run(run: Run) -> None:
     for folder in [out] if run.seeds == 1 else sorted(out.glob("seed-*")):
         write_figures(RunDirectory(folder))
     console.print(rich_table(results.summary))
+    console.print(caption(results.summary), highlight=False, soft_wrap=True)
     trained, seconds = results.summary["trained_epochs"], results.summary["seconds"]
-    console.print(f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/", highlight=False)
+    where = f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/"
+    console.print(where, highlight=False, soft_wrap=True)
 
 
 def _methods(_: Methods) -> None:

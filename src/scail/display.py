@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from scail.experiment import describe
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -33,8 +35,9 @@ class Display:
     def begin(self, jobs: Sequence[Job]) -> None:
         """The jobs are known: show them all."""
         self.jobs, self._passes = jobs, [job.image_passes() for job in jobs]
+        self._say(describe(jobs[0].setup))
         for note in dict.fromkeys(note for job in jobs for note in job.setup.notes):
-            self.console.print(f"note: {note}", highlight=False, soft_wrap=True)
+            self._say(f"note: {note}")
         self._recent, self._done = [deque(maxlen=50) for _ in jobs], [0] * len(jobs)
         if not self.console.is_terminal:
             return

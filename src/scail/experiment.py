@@ -52,6 +52,8 @@ class Setup:
     dataset: Dataset
     states: tuple[State, ...]
     memory: int
+    network: dict[str, int]
+    """Feature size, parameters and floating-point operations of the network with all classes."""
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
 
@@ -81,13 +83,29 @@ def set_up(experiment: Experiment) -> Setup:
     memory = memory_size(experiment.memory, len(dataset.train))
     if experiment.threads < 1:
         raise ValueError(f"threads is {experiment.threads}, expected 1 or more")
-    create_network(experiment.network, dataset.shape[0], 1, generator_for(0))  # an unknown name is an error now
+    network = create_network(experiment.network, dataset.shape[0], len(order), generator_for(0, "described"))
+    described = describe_network(network, *dataset.shape[1:])
     methods, notes = choose_methods(experiment.methods, memory)
     if 0 < memory < len(order):
         notes += (
             f"memory of {memory} images for {len(order)} classes: in the end only the earliest {memory} keep one",
         )
-    return Setup(experiment, dataset, states, memory, _lines(methods, experiment.select, memory), notes)
+    lines = _lines(methods, experiment.select, memory)
+    return Setup(experiment, dataset, states, memory, described, lines, notes)
+
+
+def describe(setup: Setup) -> str:
+    """One line on what will be run."""
+    data, experiment, network = setup.dataset, setup.experiment, setup.network
+    shape = " x ".join(map(str, data.shape))
+    sizes = sorted({len(state.class_names) for state in setup.states})
+    new = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    return (
+        f"{data.name}: {len(data.class_names)} classes, {len(data.train)} training and {len(data.test)} test images of "
+        f"{shape}; {len(setup.states)} states of {new} new classes, memory of {setup.memory} images; "
+        f"{experiment.network}: {network['feature_size']} features, {network['parameters']:,} parameters, "
+        f"{network['flops'] / 1e6:.1f} MFLOPs an image"
+    )
 
 
 def memory_size(memory: int | str, train_images: int) -> int:
@@ -239,9 +257,6 @@ def provenance_of(setup: Setup, device: str) -> dict[str, Any]:
 
 def config_of(setup: Setup) -> dict[str, Any]:
     """The whole configuration, as it is written to `config.json`."""
-    network = create_network(
-        setup.experiment.network, setup.dataset.shape[0], len(setup.dataset.class_names), generator_for(0)
-    )
     return {
         "experiment": asdict(setup.experiment),
         "memory": setup.memory,
@@ -251,7 +266,7 @@ def config_of(setup: Setup) -> dict[str, Any]:
             "name": setup.dataset.name, "fingerprint": setup.dataset.fingerprint, "shape": setup.dataset.shape,
             "train_images": len(setup.dataset.train), "test_images": len(setup.dataset.test),
         },
-        "network": describe_network(network, *setup.dataset.shape[1:]),
+        "network": setup.network,
         "lines": [asdict(line) for line in setup.lines],
         "provenance": provenance_of(setup, "cpu" if setup.experiment.accelerator == "cpu" else "auto"),
         "command": sys.argv,

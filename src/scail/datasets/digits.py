@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 import numpy as np
 import torch
+from torch import Tensor
 
+from scail.datasets.cache import cached_tensors
 from scail.datasets.dataset import Dataset, Split
 
 _TEST_EVERY = 5  # every fifth scan of a class is a test image: about 144 train and 36 test images a class
@@ -12,11 +16,8 @@ _TEST_EVERY = 5  # every fifth scan of a class is a test image: about 144 train 
 
 def load_digits() -> Dataset:
     """The ten digits; always the same fifth of each class is held out for the test."""
-    from sklearn import datasets
-
-    scans = datasets.load_digits()
-    images = torch.from_numpy((scans.images * (255 / 16)).round().astype(np.uint8)).unsqueeze(1)
-    labels = torch.from_numpy(scans.target.astype(np.int64))
+    scans = cached_tensors(f"digits-{version('scikit-learn')}", _read)  # importing scikit-learn takes a second
+    images, labels = scans["images"], scans["labels"]
     nth_of_class = torch.zeros_like(labels)
     for c in range(10):
         nth_of_class[labels == c] = torch.arange(int((labels == c).sum()))
@@ -24,3 +25,11 @@ def load_digits() -> Dataset:
     train = Split(images[~held_out], labels[~held_out])
     test = Split(images[held_out], labels[held_out])
     return Dataset("digits", tuple("0123456789"), train, test, mirror=False)
+
+
+def _read() -> dict[str, Tensor]:
+    from sklearn import datasets
+
+    scans = datasets.load_digits()
+    images = torch.from_numpy((scans.images * (255 / 16)).round().astype(np.uint8)).unsqueeze(1)
+    return {"images": images, "labels": torch.from_numpy(scans.target.astype(np.int64))}

@@ -53,7 +53,7 @@ def _cell(record: Mapping[str, Any] | None, name: str, best: float | None) -> Ce
         return Cell("–")
     digits = 2 if name.startswith("gap") else 1
     spread = record.get(f"{name}_std")
-    text = f"{value:.{digits}f}" + (f" ±{spread:.{digits}f}" if spread is not None else "")
+    text = f"{value:.{digits}f}" + (f"±{spread:.1f}" if spread is not None and digits == 1 else "")
     return Cell(text, best is not None and text == _cell({name: best, f"{name}_std": spread}, name, None).text)
 
 
@@ -71,7 +71,7 @@ def rich_table(summary: Mapping[str, Any]) -> Table:
     from rich.table import Table
 
     groups = selections(summary) or [None]
-    table = Table(box=box.SIMPLE_HEAD, caption=caption(summary), caption_justify="left")
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column("method")
     for s in groups:
         for i, (_, title) in enumerate(_COLUMNS):

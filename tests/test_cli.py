@@ -1,0 +1,303 @@
+"""The command line as a user types it, at tiny size: good and bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scail.cli import Run, experiment_of, main
+
+TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "1"]
+
+
+def scail(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scail", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, check=False)
+
+
+def call(capsys, *arguments: object) -> tuple[int, str, str]:
+    """The same in this process: quicker, for what ends early."""
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    return int(end.value.code or 0), said.out, said.err
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    place = tmp_path_factory.mktemp("cli")
+    done = scail(*TINY, "--memory", 12, "--out", place / "run", "--store", place / "store")
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(place / "store", place / "pristine")
+    return place, done
+
+
+def test_a_run_prints_the_table_and_says_where_the_files_are(run):
+    place, done = run
+    for text in ("FT^NEM", "FT_init^L2", "ScaIL", "Full", "G_IL", "top-5", "top-1", "state 0 excluded", str(place)):
+        assert text in done.stdout
+    assert "state 0: training" in done.stdout
+    assert "\x1b" not in done.stdout  # plain lines without a terminal
+    assert not done.stderr
+
+
+def test_the_run_directory_holds_everything(run):
+    place, _ = run
+    folder = place / "run"
+    config = json.loads((folder / "config.json").read_text())
+    assert config["experiment"]["dataset"] == "digits" and config["memory"] == 12
+    assert len(config["class_order"]) == 6 and config["state_sizes"] == [2, 2, 2]
+    assert config["network"]["feature_size"] == 64 and config["network"]["flops"] > 0
+    summary = json.loads((folder / "summary.json").read_text())
+    assert {(m["method"], m["select"]) for m in summary["methods"]} == {
+        (name, select)
+        for name in ("ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail")
+        for select in ("random", "herding")
+    }
+    for method in summary["methods"]:
+        assert method["memory"] == 12
+        assert [s["state"] for s in method["per_state"]] == [0, 1, 2]
+        assert [s["classes"] for s in method["per_state"]] == [2, 4, 6]
+        for name in ("top1", "top5"):  # the headline leaves state 0 out
+            assert method[name] == pytest.approx(np.mean([s[name] for s in method["per_state"][1:]]))
+    assert summary["full"].keys() == {"top1", "top5"}
+    assert summary["trained_epochs"] == 1 + 2 * 2 + 1 and summary["world_size"] == 1 and summary["exemplars"] == 12
+    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    assert len(rows) == 6 * 2 * 3 + 1
+    for row in rows:
+        for name in ("scail", "torch", "device", "class_order_hash", "averaging", "dataset_fingerprint"):
+            assert row["provenance"][name]
+    assert (folder / "table.md").read_text().count("\n|") == 8
+    for name in ("accuracy", "errors", "origins", "scores", "weights"):
+        assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    with np.load(folder / "confusion" / "scail-herding.npz") as matrices:
+        correct = 100 * np.trace(matrices["state_2"]) / matrices["state_2"].sum()
+        assert matrices["state_0"].shape == (2, 2)
+    scail_row = next(m for m in summary["methods"] if (m["method"], m["select"]) == ("scail", "herding"))
+    assert correct == pytest.approx(scail_row["per_state"][2]["top1"])
+
+
+def test_seeds_give_means_and_spreads(run, tmp_path, capsys):
+    place, _ = run
+    options = (*TINY, "--memory", 12, "--methods", "ft,full", "--select", "random", "--seeds", 2, "--jobs", 1)
+    code, out, _ = call(capsys, *options, "--out", tmp_path / "run", "--store", place / "store")
+    assert code == 0 and "±" in out and "2 seeds" in out
+    together = json.loads((tmp_path / "run" / "summary.json").read_text())
+    each = [json.loads((tmp_path / "run" / f"seed-{s}" / "summary.json").read_text()) for s in (1, 2)]
+    values = [summary["methods"][0]["top1"] for summary in each]
+    assert values[0] != values[1]
+    assert together["methods"][0]["top1"] == pytest.approx(np.mean(values))
+    assert together["methods"][0]["top1_std"] == pytest.approx(np.std(values, ddof=1))
+    assert together["full"]["top5"] == pytest.approx(np.mean([summary["full"]["top5"] for summary in each]))
+
+
+def test_without_memory_the_rest_runs_and_a_note_says_what_is_left_out(run, tmp_path, capsys):
+    options = (*TINY, "--memory", 0, "--jobs", 1, "--out", tmp_path / "run", "--store", run[0] / "store")
+    code, out, _ = call(capsys, *options)
+    assert code == 0 and "note: FT^NEM is left out" in out
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert {(m["method"], m["select"]) for m in summary["methods"]} == {
+        (name, None) for name in ("ft", "ft_l2", "ft_init", "ft_init_l2", "scail")
+    }
+    assert summary["exemplars"] == 0
+
+
+def test_candidates_and_the_published_reading_need_no_training(run, tmp_path, capsys):
+    base = (*TINY, "--memory", 12, "--methods", "scail", "--jobs", 1, "--store", run[0] / "store")
+    found = {}
+    for name, options in {"paper": (), "few": ("--candidates", 1), "published": ("--as-published",)}.items():
+        code, _, _ = call(capsys, *base, *options, "--out", tmp_path / name)
+        assert code == 0
+        assert json.loads((tmp_path / name / "summary.json").read_text())["trained_epochs"] == 0
+        rows = [json.loads(line) for line in (tmp_path / name / "results.jsonl").read_text().splitlines()]
+        found[name] = [(row["top1"], row["scores"]) for row in rows]
+    assert found["paper"] != found["few"] and found["paper"] != found["published"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--dataset", "cats"], "unknown data set 'cats'; known: glyphs"),
+        (["--states", "7"], "7 states for 6 classes"),
+        (["--states", "1"], "at least 2"),
+        (["--states", "many"], "--states many: expected a number"),
+        (["--states", "3,2"], "add up to 6"),
+        (["--first-state", "6"], "at least one new class"),
+        (["--first-state", "most"], "--first-state most"),
+        (["--memory", "-1"], "memory is -1"),
+        (["--memory", "lots"], "--memory lots"),
+        (["--memory", "x%"], "memory 'x%'"),
+        (["--methods", "ft,magic"], "unknown method magic; known: all, ft"),
+        (["--methods", ","], "unknown method"),
+        (["--methods", "ft_nem", "--memory", "0"], "needs exemplars"),
+        (["--epochs", "0"], "epochs is 0"),
+        (["--epochs", "1,2,3"], "expected E, or E0,E"),
+        (["--lr", "-1"], "lr -1.0"),
+        (["--threads", "0"], "threads is 0"),
+        (["--seeds", "0"], "seeds is 0"),
+        (["--jobs", "0"], "jobs is 0"),
+        (["--network", "resnet9000"], "unknown network 'resnet9000'"),
+        (["--candidates", "0"], "--candidates 0"),
+        (["--order", "nowhere.txt"], "--order nowhere.txt"),
+        (["--image-size", "30"], "only glyphs"),
+        (["--classes", "60"], "classes is 60"),
+    ],
+)
+def test_bad_input_is_a_clear_error_and_leaves_nothing_behind(capsys, tmp_path, options, expected):
+    code, out, err = call(capsys, *TINY, *options, "--out", tmp_path / "run", "--store", tmp_path / "store")
+    assert code == 2
+    assert err.startswith("scail: error: ") and expected in err
+    assert "Traceback" not in out + err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_holds_other_things_is_left_alone(capsys, tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    code, _, err = call(capsys, *TINY, "--out", tmp_path, "--store", tmp_path / "s" / "store")
+    assert code == 2 and "not a scail run" in err
+    assert (tmp_path / "thesis.tex").read_text() == "mine"
+    (tmp_path / "file").write_text("")
+    assert "is a file" in call(capsys, *TINY, "--out", tmp_path / "file", "--store", tmp_path / "s" / "store")[2]
+
+
+def test_a_training_that_diverges_names_state_epoch_and_rate(tmp_path):
+    done = scail(*TINY, "--memory", 12, "--lr", "1e30", "--out", tmp_path / "run", "--store", tmp_path / "store")
+    assert done.returncode == 2
+    assert "state 0, epoch 1 of 1: the loss is nan at learning rate 1e+30" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_order_from_a_file(capsys, run, tmp_path):
+    order = tmp_path / "order.txt"
+    order.write_text("5\n4\n3\n2\n1\n0\n")
+    options = (*TINY, "--order", order, "--methods", "ft", "--select", "random", "--jobs", 1)
+    code, _, _ = call(capsys, *options, "--out", tmp_path / "run", "--store", tmp_path / "store")
+    assert code == 0
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["class_order"] == list("543210")
+    order.write_text("5\n4\n")
+    assert "4 class(es) missing" in call(capsys, *options, "--out", tmp_path / "x", "--store", tmp_path / "store")[2]
+
+
+def test_options_reach_the_configuration():
+    experiment = experiment_of(
+        Run(
+            states="50,25,25", memory="1%", methods="ft, scail", select="herding", recipe="paper", epochs="7,3",
+            lr=0.2, batch_size=9, network="resnet20", candidates="all", keep_past_rows=True, seed=5, threads=2,
+        )
+    )  # fmt: skip
+    assert experiment.states == (50, 25, 25) and experiment.memory == "1%"
+    assert experiment.methods == ("ft", "scail") and experiment.select == ("herding",)
+    assert (experiment.first_schedule.epochs, experiment.later_schedule.epochs) == (7, 3)
+    assert experiment.first_schedule.lr == experiment.later_schedule.lr == 0.2
+    assert experiment.later_schedule.batch_size == 9 and experiment.network == "resnet20"
+    assert experiment.candidates is None and experiment.keep_past_rows and experiment.seed == 5
+    assert experiment.class_order == "icarl" and experiment.threads == 2  # the paper's recipe has its own order
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["store", "--help"], ["store", "gc", "--help"]])
+def test_help_teaches(capsys, arguments):
+    code, out, _ = call(capsys, *arguments)
+    assert code == 0 and "usage: scail" in out
+
+
+def test_help_imports_nothing_heavy():
+    script = "import sys; sys.argv = ['scail', '--help']\ntry:\n import scail.cli; scail.cli.main()\nfinally:\n " + (
+        "print([m for m in ('torch', 'numpy', 'matplotlib', 'lightning_fabric', 'datasets') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout
+
+
+def test_listings(capsys):
+    code, out, _ = call(capsys, "methods")
+    assert code == 0 and all(name in out for name in ("ft_init_l2", "FT_init^L2", "scail", "full"))
+    code, out, _ = call(capsys, "datasets")
+    assert code == 0 and all(name in out for name in ("glyphs", "digits", "cifar100"))
+
+
+def test_unknown_commands_and_options_are_errors(capsys):
+    assert call(capsys, "fly")[0] == 2
+    assert call(capsys, "run", "--flie", "1")[0] == 2
+    assert call(capsys)[0] == 2
+
+
+class TestStore:
+    """`scail store` on the store of a real run."""
+
+    @pytest.fixture
+    def store(self, run, tmp_path) -> Path:
+        return Path(shutil.copytree(run[0] / "pristine", tmp_path / "store"))
+
+    def test_ls_shows_sizes_ages_and_what_depends_on_what(self, capsys, store):
+        code, out, _ = call(capsys, "store", "ls", "--store", store)
+        assert code == 0 and "fine_tune" in out and "joint" in out and "herding" in out and "ago" in out
+        assert "6 states" in out  # state 0, Full, and states 1 and 2 of each selection
+
+    def test_show_tells_what_a_state_was_made_from(self, capsys, store):
+        key = min(path.name for path in (store / "states").iterdir())
+        code, out, _ = call(capsys, "store", "show", key[:12], "--store", store)
+        known = json.loads(out)
+        assert code == 0 and known["key"] == key
+        assert known["facts"]["made_from"]["seed"] == 1 and known["facts"]["losses"]
+
+    def test_rm_takes_a_state_and_if_asked_what_builds_on_it(self, capsys, store):
+        from scail.store import Store
+
+        keys = {(i.facts["state"], i.facts["classes"]): i.key for i in Store(store).listing()}
+        first = keys[0, 2]
+        assert "removed 1 states" in call(capsys, "store", "rm", keys[2, 6], "--store", store)[1]
+        assert "removed 4 states" in call(capsys, "store", "rm", first, "--dependents", "--store", store)[1]
+        assert [i.facts["classes"] for i in Store(store).listing()] == [6]  # Full is left
+        assert call(capsys, "store", "rm", first, "--store", store)[0] == 2
+
+    def test_gc_keeps_the_limit(self, capsys, store):
+        code, out, _ = call(capsys, "store", "gc", "--limit", "500KB", "--store", store)
+        assert code == 0 and "removed 5 states" in out
+        assert call(capsys, "store", "gc", "--limit", "lots", "--store", store)[0] == 2
+
+    def test_verify_names_what_is_damaged(self, capsys, store):
+        assert call(capsys, "store", "verify", "--store", store)[0] == 0
+        path = next((store / "states").glob("*/tensors.safetensors"))
+        path.write_bytes(path.read_bytes()[:-1])
+        code, out, _ = call(capsys, "store", "verify", "--store", store)
+        assert code == 1 and str(path) in out and "1 damaged" in out
+        assert call(capsys, "store", "verify", "--remove", "--store", store)[0] == 0
+        assert "5 states checked, 0 damaged" in call(capsys, "store", "verify", "--store", store)[1]
+
+    def test_a_place_without_a_store_is_an_error(self, capsys, tmp_path):
+        code, _, err = call(capsys, "store", "ls", "--store", tmp_path)
+        assert code == 2 and "no scail store" in err
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_terminal_gets_live_bars(tmp_path, run):
+    """Under a pseudo-terminal: bars with epoch, speed and time left, then the table."""
+    import pty
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"], os.environ["COLUMNS"] = "xterm", "140"
+        arguments = [*TINY, "--epochs", "3", "--methods", "ft", "--out", str(tmp_path / "run")]
+        os.execv(sys.executable, [sys.executable, "-m", "scail", *arguments, "--store", str(tmp_path / "store")])
+    shown, end = b"", time.monotonic() + 120
+    while time.monotonic() < end:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    text = shown.decode(errors="replace")
+    assert os.waitstatus_to_exitcode(status) == 0, text
+    assert "images/s" in text and "epoch" in text and "FT, herding exemplars" in text and "Results" in text
