@@ -1,0 +1,1 @@
+"""What is claimed about speed and cost, measured. `make bench` runs all of it."""

@@ -1,0 +1,7 @@
+"""Run every benchmark, one after the other."""
+
+from benchmarks import reuse, selection
+
+for benchmark in (selection, reuse):
+    print(f"== {benchmark.__name__}: {(benchmark.__doc__ or '').splitlines()[0]}")
+    benchmark.main()
