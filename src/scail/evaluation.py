@@ -6,6 +6,8 @@ Shapes: N test images, C classes, S states, D features. Accuracies are in percen
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -38,7 +40,10 @@ def gap_to_full(accuracies: Sequence[float], full: float | Sequence[float]) -> f
     >>> round(gap_to_full([80.0, 70.0], 90.0), 2)
     -1.5
     """
-    fulls = [float(full)] * len(accuracies) if isinstance(full, int | float) else [float(f) for f in full]
+    accuracies = [float(a) for a in accuracies]
+    fulls = (
+        [float(full)] * len(accuracies) if isinstance(full, Real) else [float(f) for f in cast(Sequence[float], full)]
+    )
     if len(fulls) != len(accuracies):
         raise ValueError(
             f"{len(accuracies)} accuracies and {len(fulls)} values of Full: expected one each, or one Full"

@@ -20,7 +20,7 @@ def places(budget: int, num_classes: int) -> list[int]:
     >>> places(10, 4)
     [3, 3, 2, 2]
     """
-    each, left_over = divmod(budget, num_classes)
+    each, left_over = divmod(budget, max(1, num_classes))
     return [each + (c < left_over) for c in range(num_classes)]
 
 

@@ -54,7 +54,7 @@ def _orders_of_new_classes(trained: Trained, select: Select, budget: int, seed: 
     orders = []
     for label in torch.unique(trained.new_labels).tolist():
         at = (trained.new_labels == label).nonzero().flatten()
-        count = min(len(at), budget // (label + 1) + 1)  # a class that arrives as number c never has more places
+        count = min(len(at), budget // (label + 1))  # a class that arrives as number c never has more places
         if select == "herding":
             chosen = herding_order(trained.features_ND[at], count)
         else:
@@ -85,7 +85,7 @@ def _evidence(trained: Trained, before: Evidence | None, memory: Memory) -> Evid
         train_count_C=count_C,
         initial_score_C=_extend(before, "initial_score_C", own_score_C[past:]),
         exemplar_score_C=exemplar_score_C,
-        top_score_S=_extend(before, "top_score_S", scores_NC.amax(1).mean()[None]),
+        top_score_S=_extend(before, "top_score_S", scores_NC[:new].amax(1).mean()[None]),
         exemplar_features_ED=trained.features_ND[kept],
         exemplar_labels_E=memory.labels,
         new_features_MD=trained.features_ND[:new],

@@ -167,7 +167,7 @@ def _timm_backbone(name: str, channels: int, generator: Generator) -> tuple[nn.M
     except ImportError as error:
         raise ValueError(f"network {name!r} needs timm: pip install timm") from error
     # timm draws weights from the global state: give it a known one, and put the old one back.
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng():
         torch.manual_seed(int(torch.randint(2**31, (), generator=generator)))
         try:
             backbone = timm.create_model(name.removeprefix("timm:"), in_chans=channels, num_classes=0)
@@ -193,8 +193,7 @@ def extract_features(network: Network, images: Tensor) -> Tensor:
     with torch.inference_mode():
         chunks = [network.features(batch.to(device)).float().cpu() for batch in images.split(_EXTRACT_BATCH)]
     network.train(was_training)
-    # Out of inference mode, so that heads may do anything with them.
-    return torch.cat(chunks).clone() if chunks else torch.empty(0, network.feature_size)
+    return torch.cat(chunks) if chunks else torch.empty(0, network.feature_size)
 
 
 def describe_network(network: Network, height: int, width: int) -> dict[str, int]:

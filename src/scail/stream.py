@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
+from typing import cast
 
 import numpy as np
 import torch
@@ -83,13 +85,14 @@ def state_sizes(num_classes: int, states: int | Sequence[int], first: int | None
     >>> state_sizes(100, 10, first=55)
     (55, 5, 5, 5, 5, 5, 5, 5, 5, 5)
     """
-    if not isinstance(states, int):
-        sizes = tuple(states)
+    if not isinstance(states, Integral):
+        sizes = tuple(cast(Sequence[int], states))
         if min(sizes, default=0) < 1 or sum(sizes) != num_classes:
             raise ValueError(f"state sizes {list(sizes)}: expected positive numbers that add up to {num_classes}")
         if first is not None:
             raise ValueError(f"first state of {first} classes and the sizes {list(sizes)}: give one or the other")
         return sizes
+    states = int(states)
     if not 1 <= states <= num_classes:
         raise ValueError(f"{states} states for {num_classes} classes: expected 1 to {num_classes} states")
     if first is None:

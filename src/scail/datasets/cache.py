@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -24,13 +25,15 @@ def cached_tensors(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str
     path = cache_dir() / f"{name}.safetensors"
     try:
         return load(path.read_bytes())
-    except (FileNotFoundError, SafetensorError):
+    except (OSError, SafetensorError):
         tensors = make()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f"{path.name}.{os.getpid()}")
-        aside.write_bytes(save(tensors))
-        aside.replace(path)  # atomic: another process sees all of it or nothing
-    except OSError:
-        pass  # a cache that cannot be written (full or read-only disk) costs time, not results
+    aside = path.with_name(f"{path.name}.{os.getpid()}")
+    # A cache that cannot be written (full or read-only disk) costs time, not results.
+    with contextlib.suppress(OSError):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            aside.write_bytes(save(tensors))
+            aside.replace(path)  # atomic: another process sees all of it or nothing
+        finally:
+            aside.unlink(missing_ok=True)
     return tensors

@@ -29,18 +29,17 @@ def load_cifar100() -> Dataset:
             f"cifar100: no train-*.parquet and test-*.parquet in {folder}; put the Parquet files of the Hub's "
             "uoft-cs/cifar100 there, and set SCAIL_DATA to the folder that holds cifar100/"
         )
-    from datasets import Features, disable_progress_bars, load_dataset
+    from datasets import Dataset as Table
+    from datasets import Features
     from pyarrow import parquet
 
-    disable_progress_bars()
     stamp = [(Path(f).name, Path(f).stat().st_size, Path(f).stat().st_mtime_ns) for f in files["train"] + files["test"]]
 
     def decode() -> dict[str, Tensor]:
-        rows = load_dataset("parquet", data_files=files)
         return {
             f"{part}_{name}": tensor
             for part in ("train", "test")
-            for name, tensor in zip(("images", "labels"), _decode(rows[part]), strict=True)
+            for name, tensor in zip(("images", "labels"), _decode(Table(parquet.read_table(files[part]))), strict=True)
         }
 
     tensors = cached_tensors(f"cifar100-{hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]}", decode)

@@ -33,19 +33,28 @@ class Dataset:
     """Whether a mirrored image still belongs to its class (photographs: yes; characters: no)."""
 
     def __post_init__(self) -> None:
+        if len(set(self.class_names)) != len(self.class_names):
+            raise ValueError(f"data set {self.name!r}: two classes have the same name; names must be unique")
         for part, split in (("training", self.train), ("test", self.test)):
-            counts = torch.bincount(split.labels, minlength=len(self.class_names))
-            if len(counts) > len(self.class_names):
-                raise ValueError(
-                    f"data set {self.name!r}: a {part} label is {len(counts) - 1}, "
-                    f"but there are only {len(self.class_names)} classes (labels 0 to {len(self.class_names) - 1})"
-                )
-            empty = [self.class_names[c] for c in (counts == 0).nonzero().flatten().tolist()]
-            if empty:
-                raise ValueError(
-                    f"data set {self.name!r}: no {part} images for class(es) {', '.join(map(repr, empty[:5]))}"
-                    f"{' ...' if len(empty) > 5 else ''}; remove the class or add images of it"
-                )
+            self._check(part, split)
+
+    def _check(self, part: str, split: Split) -> None:
+        count, where = len(self.class_names), f"data set {self.name!r}"
+        if split.images.dtype != torch.uint8 or split.images.ndim != 4 or len(split.images) != len(split.labels):
+            raise ValueError(
+                f"{where}: {part} images {tuple(split.images.shape)} of {split.images.dtype} with {len(split.labels)} "
+                "labels: expected uint8, N x channels x height x width, and N labels"
+            )
+        outside = split.labels[(split.labels < 0) | (split.labels >= count)]
+        if len(outside):
+            raise ValueError(f"{where}: a {part} label is {int(outside[0])}, expected 0 to {count - 1}")
+        counts = torch.bincount(split.labels, minlength=count)
+        empty = [self.class_names[c] for c in (counts == 0).nonzero().flatten().tolist()]
+        if empty:
+            raise ValueError(
+                f"{where}: no {part} images for class(es) {', '.join(map(repr, empty[:5]))}"
+                f"{' ...' if len(empty) > 5 else ''}; remove the class or add images of it"
+            )
 
     @property
     def shape(self) -> tuple[int, int, int]:

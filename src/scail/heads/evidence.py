@@ -32,7 +32,7 @@ class Evidence:
     exemplar_score_C: Tensor
     """Mean raw score of each class on its own exemplars now; 0 for a class without exemplars."""
     top_score_S: Tensor
-    """Per state, the mean over its training images of the highest raw score."""
+    """Per state, the mean over its new classes' training images of the highest raw score."""
     exemplar_features_ED: Tensor
     exemplar_labels_E: Tensor
     new_features_MD: Tensor

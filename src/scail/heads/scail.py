@@ -64,10 +64,13 @@ def scale_past_weights(current: Array, initial: Array, first_state: Array) -> Ar
     kinds = {isinstance(array, Tensor) for array in (current, initial, first_state)}
     if len(kinds) > 1:
         raise ValueError("current, initial and first_state: expected all torch tensors or all NumPy arrays, not both")
-    weight, rows, first = torch.as_tensor(current), torch.as_tensor(initial), torch.as_tensor(first_state)
+    # Copied, so that any memory layout is welcome.
+    weight, rows, first = (
+        a if isinstance(a, Tensor) else torch.tensor(a.copy()) for a in (current, initial, first_state)
+    )
     if weight.ndim != 2 or rows.shape != weight.shape:
         raise ValueError(f"current {tuple(weight.shape)}, initial {tuple(rows.shape)}: expected both class x feature")
-    if first.shape != weight.shape[:1] or len(first) == 0 or first.is_floating_point():
+    if first.shape != weight.shape[:1] or len(first) == 0 or first.is_floating_point() or first.dtype == torch.bool:
         raise ValueError(
             f"first_state of shape {tuple(first.shape)}: expected one whole number for each of {len(weight)} rows"
         )
