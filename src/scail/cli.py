@@ -6,12 +6,15 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import tyro
 
 from scail.cli_store import StoreCommand, run_store_command
 from scail.recipes import RECIPES, Experiment, Select
+
+if TYPE_CHECKING:
+    from scail.methods import Method
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class Run:
     methods: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "all"
     """all, or names separated by commas: see `scail methods`."""
     select: Literal["random", "herding", "both"] = "both"
-    """How the images to keep are chosen."""
+    """How the images to keep are chosen. both: both ways on FT's trajectory, and as in its own paper for every other
+    method; random or herding: that way for all."""
     recipe: Literal["quick", "paper"] = "quick"
     """Network and schedules: quick fits a CPU, paper is the paper's training for small images."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
@@ -151,7 +155,7 @@ def experiment_of(run: Run) -> Experiment:
         "network": run.network, "threads": run.threads, "classes": run.classes, "image_size": run.image_size,
         "images_per_class": run.images_per_class, "class_order": _order(run.order),
     }  # fmt: skip
-    selects: tuple[Select, ...] = ("random", "herding") if run.select == "both" else (run.select,)
+    selects: tuple[Select, ...] | None = None if run.select == "both" else (run.select,)
     return replace(
         recipe,
         first_schedule=replace(first, **shared),
@@ -248,10 +252,23 @@ def _methods(_: Methods) -> None:
 
     from scail.methods import METHODS
 
-    table = Table("name", "in the paper", "trainer", "needs exemplars", "what it does", box=None, pad_edge=False)
+    table = Table("name", "in the paper", "trainer", "exemplars", "what it does", box=None, pad_edge=False)
     for name, method in METHODS.items():
-        table.add_row(name, method.label, method.trainer, "yes" if method.needs_exemplars else "no", method.summary)
+        table.add_row(
+            name,
+            method.label,
+            method.trainer,
+            _memory_use(method),
+            method.summary if method.in_paper else f"{method.summary} (not in the paper)",
+        )
     Console().print(table)
+
+
+def _memory_use(method: Method) -> str:
+    if method.trainer == "joint" or method.without_memory:
+        return "none"
+    chosen = method.select or "both ways"
+    return f"{chosen}, needed" if method.needs_exemplars else chosen
 
 
 def _datasets(_: Datasets) -> None:

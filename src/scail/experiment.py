@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from scail.results import AVERAGING, Row
 from scail.seeding import generator_for
 from scail.store import Entry, Store, key_of
 from scail.stream import State, class_order, split_into_states
-from scail.training import FineTune, Joint, Trainer
+from scail.training import Balanced, Bic, Distill, FineTune, FrozenSvm, Joint, Trainer
 from scail.trajectory import Chain, Step, Watch, trajectory
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Line:
     title: str
     trainer: str
     select: Select | None
+    memory: int
     methods: tuple[str, ...]
 
 
@@ -123,31 +124,71 @@ def memory_size(memory: int | str, train_images: int) -> int:
     return size
 
 
-def _lines(methods: tuple[str, ...], selects: tuple[Select, ...], memory: int) -> tuple[Line, ...]:
-    """The trajectories that these methods need. Full second: two processes then never wait for the same state 0."""
-    fine_tuned = tuple(m for m in methods if METHODS[m].trainer == "fine_tune")
+_TITLES = {
+    "fine_tune": "FT", "balanced": "FT^BAL", "e2e": "E2E", "distill": "distillation", "bic": "BiC",
+    "frozen_svm": "DeeSIL", "joint": "Full",
+}  # fmt: skip
+
+
+def _lines(methods: tuple[str, ...], selects: tuple[Select, ...] | None, memory: int) -> tuple[Line, ...]:
+    """The trajectories that these methods need, each with the methods that are read from it."""
+    found: dict[tuple[str, Select | None, int], list[str]] = {}
+    for name in methods:
+        method = METHODS[name]
+        if method.trainer == "joint" or method.without_memory or memory == 0:
+            found.setdefault((method.trainer, None, 0), []).append(name)
+            continue
+        own: tuple[Select, ...] = (method.select,) if method.select else ("random", "herding")
+        for select in selects or own:
+            found.setdefault((method.trainer, select, memory), []).append(name)
     lines = [
-        Line(f"FT, {select} exemplars" if select else "FT, no memory", "fine_tune", select, fine_tuned)
-        for select in (selects if memory else (None,))
-        if fine_tuned
+        Line(_title(trainer, select), trainer, select, kept, tuple(names))
+        for (trainer, select, kept), names in found.items()
     ]
-    full = [Line("Full", "joint", None, ("full",))] if "full" in methods else []
-    return (*lines[:1], *full, *lines[1:])
+    # Longest first, so that processes end together; Full among the first, so that two never wait for one state 0.
+    return tuple(
+        sorted(
+            lines, key=lambda line: (line.trainer != "fine_tune" or line.select == "herding", line.trainer != "joint")
+        )
+    )
+
+
+def _title(trainer: str, select: Select | None) -> str:
+    if trainer == "joint":
+        return "Full"
+    return f"{_TITLES[trainer]}, {f'{select} exemplars' if select else 'no memory'}"
+
+
+def trainer_of(name: str, experiment: Experiment, num_classes: int) -> Trainer:
+    """The trainer of this name, with the experiment's settings."""
+    first = Joint(experiment.network, experiment.first_schedule)
+    if name == "joint":
+        return first
+    if name == "distill":
+        return Distill(experiment.network, experiment.distill_schedule, num_classes)
+    if name == "bic":
+        bic_first = Joint(experiment.network, experiment.bic_first_schedule)
+        return Bic(bic_first, experiment.bic_schedule, experiment.bic_correction_schedule)
+    if name == "frozen_svm":
+        return FrozenSvm(first)
+    fine_tune = FineTune(first, experiment.later_schedule, experiment.keep_past_rows)
+    if name == "fine_tune":
+        return fine_tune
+    if name == "balanced":
+        return Balanced(fine_tune, experiment.balanced_schedule)
+    return Balanced(replace(fine_tune, keep_past_rows=True), experiment.balanced_schedule, distill=True)
 
 
 def chain_of(setup: Setup, line: Line) -> Chain:
     """The trajectory behind a line. Full is one state with all classes."""
     experiment, dataset = setup.experiment, setup.dataset
-    first = Joint(experiment.network, experiment.first_schedule)
-    augmentation = Augmentation(experiment.padding, dataset.mirror)
-    trainer: Trainer = first
-    states, memory = setup.states, setup.memory
+    trainer = trainer_of(line.trainer, experiment, len(dataset.class_names))
+    states = setup.states
     if line.trainer == "joint":
         order = class_order(experiment.class_order, dataset.class_names, experiment.seed)
-        states, memory = split_into_states(dataset, 1, order), 0
-    else:
-        trainer = FineTune(first, experiment.later_schedule, experiment.keep_past_rows)
-    return Chain(trainer, states, line.select, memory, augmentation, experiment.seed, experiment.precision)
+        states = split_into_states(dataset, 1, order)
+    augmentation = Augmentation(experiment.padding, dataset.mirror)
+    return Chain(trainer, states, line.select, line.memory, augmentation, experiment.seed, experiment.precision)
 
 
 def run_line(setup: Setup, line: Line, store: Store, watch: Watch) -> Iterator[Measured]:
@@ -203,13 +244,14 @@ def _measure(
     evidence, past = learned.evidence, step.state.past_classes
     rows, confusion = [], {}
     for method in line.methods:
-        head = head_of(method, setup.experiment)(evidence)
+        head = head_of(method, setup.experiment, learned)
         scores = head.scores(features)
         predicted = scores.argmax(1)
         rows.append(
             Row(
                 method=method,
                 label=METHODS[method].label,
+                in_paper=METHODS[method].in_paper,
                 select=line.select,
                 memory=chain.memory,
                 exemplars=len(learned.memory),
@@ -230,7 +272,7 @@ def _measure(
         matrix = evaluation.confusion_matrix(predicted, labels, step.state.num_classes)
         confusion[method] = matrix.to(torch.int32).numpy()
     weights = None
-    if line.trainer != "joint":
+    if line.trainer not in ("joint", "frozen_svm"):  # no layer of all classes to look at
         ranked = evaluation.ranked_weights(evidence.weight_CD, evidence.initial_weight_CD, past)
         weights = {"trainer": line.trainer, "select": line.select, "state": step.state.index, "ranked": ranked}
     return Measured(step.state.index, rows, confusion, weights)

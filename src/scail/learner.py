@@ -5,7 +5,8 @@ Shapes: C classes, D features, N training images of a state (its new classes' im
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -15,21 +16,7 @@ from scail.heads import Evidence
 from scail.network import Network
 from scail.recipes import Select
 from scail.seeding import generator_for
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What the training of a state leaves: enough to go on, and to work out memory and evidence for any budget."""
-
-    network: Network
-    new_indices: Tensor
-    """Rows of the new classes' training images, class by class."""
-    new_labels: Tensor
-    exemplar_indices: Tensor
-    """Rows of the exemplars that took part."""
-    exemplar_labels: Tensor
-    features_ND: Tensor
-    """Features of all of them, new ones first, by this state's network."""
+from scail.training import Trained
 
 
 @dataclass(frozen=True)
@@ -39,14 +26,20 @@ class Learned:
     network: Network
     memory: Memory
     evidence: Evidence
+    carried: Mapping[str, Tensor] = field(default_factory=dict)
+    """What its trainer left beside the network, for its own head and for the next state."""
 
 
-def remember(trained: Trained, before: Learned | None, select: Select, budget: int, seed: int) -> Learned:
+def remember(
+    trained: Trained, before: Learned | None, select: Select, budget: int, seed: int,
+    carried: Mapping[str, Tensor] | None = None,
+) -> Learned:  # fmt: skip
     """The learner after this state. No images are needed: what is kept was seen in training."""
     memory = before.memory if before else Memory(budget)
     orders = _orders_of_new_classes(trained, select, memory.budget, seed)
     memory = memory.add(orders)
-    return Learned(trained.network, memory, _evidence(trained, before.evidence if before else None, memory))
+    evidence = _evidence(trained, before.evidence if before else None, memory)
+    return Learned(trained.network, memory, evidence, carried or {})
 
 
 def _orders_of_new_classes(trained: Trained, select: Select, budget: int, seed: int) -> list[Tensor]:
@@ -65,8 +58,8 @@ def _orders_of_new_classes(trained: Trained, select: Select, budget: int, seed: 
 
 def _evidence(trained: Trained, before: Evidence | None, memory: Memory) -> Evidence:
     """What a head may see, from the layer, the features of this state's training images, and the evidence before."""
-    linear = trained.network.linear
-    weight_CD, bias_C = linear.weight.detach().cpu().clone(), linear.bias.detach().cpu().clone()
+    seen = int(trained.new_labels.max()) + 1  # a layer may have rows for classes that are still to come
+    weight_CD, bias_C = (p.detach()[:seen].cpu().clone() for p in trained.network.linear.parameters())
     new = len(trained.new_indices)
     labels = torch.cat([trained.new_labels, trained.exemplar_labels])
     scores_NC = torch.addmm(bias_C, trained.features_ND, weight_CD.T)

@@ -1,15 +1,17 @@
-"""The table of methods: each is a trainer, and a head read from its trajectory."""
+"""The table of methods: each is a trainer, a way to choose exemplars, and a head read from the trajectory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from scail import heads
-from scail.heads import Evidence, LinearHead
-from scail.recipes import Experiment
+from scail.heads import LinearHead
+from scail.learner import Learned
+from scail.recipes import Experiment, Select
+
+TrainerName = Literal["fine_tune", "balanced", "e2e", "distill", "bic", "frozen_svm", "joint"]
 
 
 @dataclass(frozen=True)
@@ -20,11 +22,18 @@ class Method:
     """Its name in the paper."""
     summary: str
     head: Callable[..., LinearHead]
-    trainer: Literal["fine_tune", "joint"] = "fine_tune"
+    trainer: TrainerName = "fine_tune"
+    select: Select | None = None
+    """The selection of its own paper; None: as the experiment says."""
     needs_exemplars: bool = False
     """Cannot do without a memory."""
+    without_memory: bool = False
+    """By definition has none, whatever the memory of the others."""
     options: tuple[str, ...] = ()
     """Settings of the experiment that the head takes."""
+    carried: tuple[str, ...] = ()
+    """What the head takes from its trainer."""
+    in_paper: bool = True
 
 
 METHODS: dict[str, Method] = {
@@ -37,6 +46,30 @@ METHODS: dict[str, Method] = {
         "ScaIL", "initial classifiers scaled to the statistics of the new classes", heads.scail,
         options=("candidates", "as_published"),
     ),
+    "ft_bal": Method("FT^BAL", "FT, then a balanced step", heads.ft, "balanced", "random", needs_exemplars=True),
+    "icarl": Method("iCaRL", "distilled sigmoids, nearest exemplar mean", heads.ft_nem, "distill", "herding", True),
+    "ft_distill": Method("FT^distill", "iCaRL's training, read off the network", heads.ft, "distill", "herding"),
+    "lwf": Method("LwF", "iCaRL's training without a memory", heads.ft, "distill", without_memory=True),
+    "bic": Method(
+        "BiC", "distillation, and a learned correction of the newest classes", heads.bic, "bic", "herding",
+        needs_exemplars=True, carried=("alpha", "beta"),
+    ),
+    "deesil": Method(
+        "DeeSIL", "frozen network, one linear SVM per class", heads.svm, "frozen_svm", "random",
+        carried=("svm_weight", "svm_bias"),
+    ),
+    "e2e": Method("E2E", "end-to-end: FT^BAL with distillation", heads.ft, "e2e", "random", needs_exemplars=True),
+    "ft_nomem": Method("FT^noMem", "fine tuning without a memory", heads.ft, without_memory=True),
+    "wa": Method("WA", "new rows as long as past ones", heads.wa, in_paper=False),
+    "prior": Method("prior", "training shares taken out of the scores", heads.prior, in_paper=False),
+    "tau_norm": Method("tau-norm", "rows divided by a power of their length", heads.tau_norm, in_paper=False),
+    "il2m": Method("IL2M", "past scores lifted where a new class would win", heads.il2m, in_paper=False),
+    "siw": Method("SIW", "standardised initial weights", heads.siw, in_paper=False),
+    "siw_mc": Method("SIW^mc", "SIW, calibrated by the states' mean scores", heads.siw_mc, in_paper=False),
+    "slda": Method(
+        "SLDA", "class means under a shared shrunk covariance", heads.slda, needs_exemplars=True, in_paper=False
+    ),
+    "ridge": Method("ridge", "ridge regression on features", heads.ridge, needs_exemplars=True, in_paper=False),
     "full": Method("Full", "one training on all classes with all data: the reference", heads.ft, "joint"),
 }  # fmt: skip
 
@@ -55,7 +88,9 @@ def choose_methods(names: tuple[str, ...], memory: int) -> tuple[tuple[str, ...]
     return chosen, notes if "all" in names else ()
 
 
-def head_of(name: str, experiment: Experiment) -> Callable[[Evidence], LinearHead]:
-    """The head of this method, with the experiment's settings for it."""
+def head_of(name: str, experiment: Experiment, learned: Learned) -> LinearHead:
+    """The head of this method on this learner, with the experiment's settings for it."""
     method = METHODS[name]
-    return partial(method.head, **{option: getattr(experiment, option) for option in method.options})
+    given = {option: getattr(experiment, option) for option in method.options}
+    given |= {name: learned.carried[name] for name in method.carried}
+    return method.head(learned.evidence, **given)

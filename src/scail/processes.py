@@ -123,19 +123,19 @@ def _run_in_processes(jobs: Sequence[Job], store: Path, processes: int, receive:
 
 def _listen(queue: Any, futures: Sequence[Future[None]], receive: Receive) -> None:
     """Pass on what the workers send, until each has said that it is done."""
-    unfinished = len(futures)
+    unfinished, looked = len(futures), 0.0
     while unfinished:
         if _stop.is_set():
             raise Interrupted
-        try:
-            update: Update = queue.get(timeout=0.2)
-        except Empty:
+        if time.monotonic() - looked > 0.5:
+            looked = time.monotonic()
             for future in futures:
                 if future.done():
                     future.result()  # raises what the worker raised
-            continue
-        receive(update)
-        unfinished -= update.done
+        with contextlib.suppress(Empty):
+            update: Update = queue.get(timeout=0.2)
+            receive(update)
+            unfinished -= update.done
 
 
 def _begin_worker(queue: Any) -> None:

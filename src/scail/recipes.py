@@ -21,10 +21,14 @@ class Schedule:
     batch_size: int
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    decay: Literal["plateau", "cosine"] = "plateau"
-    """plateau: divide by ten when the training loss stops falling; cosine: down to zero over the training."""
+    decay: Literal["plateau", "steps", "cosine"] = "plateau"
+    """plateau: divide when the training loss stops falling; steps: after given epochs; cosine: down to zero."""
+    divide_by: float = 10
+    """plateau, steps: by how much the rate is divided."""
     patience: int = 10
     """plateau: how many epochs the mean training loss may fail to improve."""
+    milestones: tuple[int, ...] = ()
+    """steps: after how many epochs the rate is divided."""
     divide_by_state: bool = False
     """In state k, start at lr / (k + 1)."""
 
@@ -43,6 +47,16 @@ class Experiment:
     """State 0, and Full."""
     later_schedule: Schedule
     """Fine tuning in states 1, 2, ..."""
+    balanced_schedule: Schedule
+    """FT^BAL and E2E: the balanced step."""
+    distill_schedule: Schedule
+    """iCaRL, FT^distill and LwF, in every state."""
+    bic_first_schedule: Schedule
+    """BiC in state 0."""
+    bic_schedule: Schedule
+    """BiC's stage 1 in states 1, 2, ..."""
+    bic_correction_schedule: Schedule
+    """BiC's stage 2: alpha and beta only."""
     network: str
     dataset: str = "glyphs"
     classes: int | None = None
@@ -60,8 +74,8 @@ class Experiment:
     memory: int | str = "2%"
     """B, the exemplars in memory over all classes: a number, or a share of the training images."""
     methods: tuple[str, ...] = ("all",)
-    select: tuple[Select, ...] = ("random", "herding")
-    """How exemplars are chosen."""
+    select: tuple[Select, ...] | None = None
+    """How exemplars are chosen; None: both ways on FT's trajectory, and as in its own paper for every other method."""
     candidates: int | None = 10
     """ScaIL: how many past classes can be predicted for an image; None: all."""
     as_published: bool = False
@@ -83,18 +97,26 @@ class Experiment:
 
 def quick(dataset: str = "glyphs") -> Experiment:
     """Fits a CPU: ResNet-8, a few short trainings."""
+    first = Schedule(epochs=20, lr=0.1, batch_size=32, decay="cosine")
+    later = Schedule(epochs=10, lr=0.1, batch_size=32, decay="cosine", divide_by_state=True)
     return Experiment(
         recipe="quick",
         dataset=dataset,
         network="resnet8",
         padding=2 if dataset in ("glyphs", "digits") else 4,
-        first_schedule=Schedule(epochs=20, lr=0.1, batch_size=32, decay="cosine"),
-        later_schedule=Schedule(epochs=10, lr=0.1, batch_size=32, decay="cosine", divide_by_state=True),
+        first_schedule=first,
+        later_schedule=later,
+        balanced_schedule=Schedule(epochs=10, lr=0.01, batch_size=32, decay="cosine", divide_by_state=True),
+        distill_schedule=Schedule(epochs=10, lr=2.0, batch_size=32, weight_decay=1e-5, decay="cosine"),
+        bic_first_schedule=first,
+        bic_schedule=Schedule(epochs=8, lr=0.05, batch_size=32, weight_decay=2e-4, decay="cosine"),
+        bic_correction_schedule=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
     )
 
 
 def paper(dataset: str = "glyphs") -> Experiment:
     """The paper's training for small images (its CIFAR-100 column): ResNet-18 with a 3x3 stem, hundreds of epochs."""
+    bic = Schedule(epochs=250, lr=0.1, batch_size=128, weight_decay=2e-4, decay="steps", milestones=(100, 150, 200))
     return Experiment(
         recipe="paper",
         dataset=dataset,
@@ -102,6 +124,15 @@ def paper(dataset: str = "glyphs") -> Experiment:
         class_order="icarl",
         first_schedule=Schedule(epochs=300, lr=0.1, batch_size=128, patience=60),
         later_schedule=Schedule(epochs=60, lr=0.1, batch_size=128, patience=15, divide_by_state=True),
+        balanced_schedule=Schedule(epochs=30, lr=0.01, batch_size=128, patience=15, divide_by_state=True),
+        distill_schedule=Schedule(
+            epochs=70, lr=2.0, batch_size=128, weight_decay=1e-5, decay="steps", divide_by=5, milestones=(49, 63)
+        ),
+        bic_first_schedule=bic,
+        bic_schedule=bic,
+        bic_correction_schedule=Schedule(
+            epochs=500, lr=0.1, batch_size=128, weight_decay=0.0, decay="steps", milestones=(200, 300, 400)
+        ),
     )
 
 

@@ -27,6 +27,7 @@ class Row:
 
     method: str
     label: str
+    in_paper: bool
     select: str | None
     memory: int
     exemplars: int
@@ -144,7 +145,9 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
 def _record(rows: Sequence[Row], full: Mapping[str, float] | None) -> dict[str, Any]:
     """One method's line of the table, from its rows in all states."""
     rows = sorted(rows, key=lambda row: row.state)
-    record: dict[str, Any] = {name: getattr(rows[0], name) for name in ("method", "label", "select", "memory")}
+    record: dict[str, Any] = {
+        name: getattr(rows[0], name) for name in ("method", "label", "in_paper", "select", "memory")
+    }
     for name in ("top1", "top5"):
         accuracy = incremental_mean([getattr(row, name) for row in rows])
         record[name] = accuracy

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scail.experiment import Setup, config_of, set_up
+from scail.methods import METHODS
 from scail.processes import Job, Update, default_processes, run_jobs
 from scail.recipes import Experiment
 from scail.results import Row, RunDirectory, summarise, summarise_seeds, write_text
@@ -71,8 +72,8 @@ def _finish(out: Path, setups: Sequence[Setup], folders: Sequence[RunDirectory],
     """Write the summaries, from what is in the directories."""
     summaries, everything = dict[int, dict[str, Any]](), list[Row]()
     for setup, folder in zip(setups, folders, strict=True):
-        methods = [(method, line.select) for line in setup.lines for method in line.methods]
-        folder.sort(methods)
+        pairs = [(method, line.select) for line in setup.lines for method in line.methods]
+        folder.sort(sorted(pairs, key=lambda pair: list(METHODS).index(pair[0])))
         rows = folder.rows()
         summaries[setup.experiment.seed] = summarise(rows) | {"seconds": seconds, "world_size": 1}
         write_text(folder.path / "summary.json", json.dumps(summaries[setup.experiment.seed], indent=1) + "\n")

@@ -256,9 +256,19 @@ class Checkpoint:
         with _clear_errors(self.path.parent):
             _replace_file(self.path, save(tensors, {"facts": facts}))
 
+    def stage(self, name: str) -> Checkpoint:
+        """The checkpoint of one stage of the training."""
+        return Checkpoint(self.path.with_name(f"{self.path.stem}.{name.replace(' ', '-')}{self.path.suffix}"))
+
+    def stages(self) -> list[Entry]:
+        """What is saved of all stages."""
+        found = (Checkpoint(path).load() for path in sorted(self.path.parent.glob(f"{self.path.stem}.*")))
+        return [entry for entry in found if entry is not None]
+
     def remove(self) -> None:
         """The training is finished."""
-        self.path.unlink(missing_ok=True)
+        for path in [self.path, *self.path.parent.glob(f"{self.path.stem}.*")]:
+            path.unlink(missing_ok=True)
 
 
 def _check_format(place: Path, form: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,13 +16,13 @@ import torch
 from scail.datasets.dataset import Dataset, fingerprint_of
 from scail.exemplars import Memory
 from scail.images import Augmentation
-from scail.learner import Learned, Trained, remember
+from scail.learner import Learned, remember
 from scail.network import create_network, extract_features
 from scail.recipes import Select
 from scail.seeding import generator_for
 from scail.store import Checkpoint, Entry, Store, key_of
 from scail.stream import State
-from scail.training import Progress, Task, Trainer
+from scail.training import Progress, Task, Trained, Trainer
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -69,16 +69,18 @@ def trajectory(chain: Chain, dataset: Dataset, store: Store, fabric: Fabric, wat
     for state in chain.states:
         facts = _facts(key, chain, state, dataset, fabric)
         key = key_of(facts)
+        task = _task(chain, state, before, dataset, store.checkpoint(key), fabric, watch)
         trained, epochs = _from_store(store, key, state, watch), 0
         if trained is None:
             with store.lock(key):  # another process may be training it: wait, then use what it made
                 trained = _from_store(store, key, state, watch)
                 if trained is None:
-                    trained, metrics = _train(chain, state, before, dataset, store.checkpoint(key), fabric, watch)
+                    trained, metrics = _train(chain, state, task, before, watch)
                     store.save(key, _to_entry(trained, {"made_from": facts, "dataset": dataset.name, **metrics}))
                     store.checkpoint(key).remove()
                     epochs = metrics["trained_epochs"]
-        before = remember(trained, before, chain.select or "random", chain.memory, chain.seed)
+        carried = _complete(chain, state, task, trained, store, key, dataset)
+        before = remember(trained, before, chain.select or "random", chain.memory, chain.seed, carried)
         yield Step(state, key, before, epochs)
 
 
@@ -100,18 +102,38 @@ def _facts(previous_key: str, chain: Chain, state: State, dataset: Dataset, fabr
     return facts
 
 
-def _train(
+def _task(
     chain: Chain, state: State, before: Learned | None, dataset: Dataset,
     checkpoint: Checkpoint, fabric: Fabric, watch: Watch,
-) -> tuple[Trained, dict[str, Any]]:  # fmt: skip
-    """Train this state, going on from its checkpoint where there is one; also gives what was measured on the way."""
-    started = time.perf_counter()
+) -> Task:  # fmt: skip
+    """All images of the new classes, and the exemplars of the past ones."""
     memory = before.memory if before else Memory(0)
     indices = torch.cat([state.train_indices, memory.indices])
-    images, labels = dataset.train.images[indices], torch.cat([state.train_labels, memory.labels])
-    unfinished = checkpoint.load()
-    begun = len(unfinished.facts["losses"]) if unfinished else 0
-    watch.note(state, f"training goes on in epoch {begun + 1}" if unfinished else "training")
+    return Task(
+        state=state.index,
+        images=dataset.train.images[indices],
+        labels=torch.cat([state.train_labels, memory.labels]),
+        num_classes=state.num_classes,
+        previous=before.network if before else None,
+        augmentation=chain.augmentation,
+        seed=chain.seed,
+        fabric=fabric,
+        stop_asked=watch.stop_asked,
+        checkpoint=checkpoint,
+        past_classes=state.past_classes,
+        budget=chain.memory,
+        carried=before.carried if before else {},
+    )
+
+
+def _train(
+    chain: Chain, state: State, task: Task, before: Learned | None, watch: Watch
+) -> tuple[Trained, dict[str, Any]]:
+    """Train this state, going on from its checkpoint where there is one; also gives what was measured on the way."""
+    started = time.perf_counter()
+    assert task.checkpoint is not None
+    begun = sum(len(entry.facts["losses"]) for entry in task.checkpoint.stages())
+    watch.note(state, f"training goes on in epoch {begun + 1}" if begun else "training")
     losses = list[float]()
 
     def report(progress: Progress) -> None:
@@ -119,19 +141,36 @@ def _train(
             losses.append(progress.loss)
         watch.progress(state, progress)
 
-    task = Task(
-        state.index, images, labels, state.num_classes, before.network if before else None, chain.augmentation,
-        chain.seed, fabric, report, watch.stop_asked, checkpoint,
-    )  # fmt: skip
-    network = chain.trainer.train(task).eval()
-    with fabric.autocast():
-        features = extract_features(network, images)
+    network = chain.trainer.train(replace(task, report=report)).eval()
+    with task.fabric.autocast():
+        features = extract_features(network, task.images)
     network.cpu()
+    memory = before.memory if before else Memory(0)
     trained = Trained(network, state.train_indices, state.train_labels, memory.indices, memory.labels, features)
-    epochs = chain.trainer.epochs(state.index)
-    seconds = time.perf_counter() - started
-    metrics = {"epochs": epochs, "trained_epochs": epochs - begun, "losses": losses, "seconds": seconds}
-    return trained, metrics | {"state": state.index, "classes": state.num_classes}
+    metrics = {
+        "state": state.index,
+        "classes": state.num_classes,
+        "epochs": len(losses),
+        "trained_epochs": len(losses) - begun,
+        "losses": losses,
+        "seconds": time.perf_counter() - started,
+    }
+    return trained, metrics
+
+
+def _complete(
+    chain: Chain, state: State, task: Task, trained: Trained, store: Store, key: str, dataset: Dataset
+) -> dict[str, torch.Tensor]:
+    """What the trainer leaves beside the network, from the store if it is there."""
+    if type(chain.trainer).complete is Trainer.complete:
+        return {}
+    made_from = {"previous": key, "completion": chain.trainer.settings(1)}
+    entry = store.find(key_of(made_from), lambda damage: None)
+    if entry is None:
+        facts = {"made_from": made_from, "dataset": dataset.name, "state": state.index, "kind": "completion"}
+        entry = Entry(chain.trainer.complete(trained, task), facts)
+        store.save(key_of(made_from), entry)
+    return entry.tensors
 
 
 def _to_entry(trained: Trained, facts: dict[str, Any]) -> Entry:

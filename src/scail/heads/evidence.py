@@ -51,7 +51,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class LinearHead:
-    """Scores = features @ weight.T + bias, perhaps on unit-length features, perhaps with few past candidates."""
+    """Scores = features @ weight.T + bias; perhaps on unit-length features, with few past candidates, with factors."""
 
     weight_CD: Tensor
     bias_C: Tensor
@@ -63,6 +63,8 @@ class LinearHead:
     candidates: int | None = None
     """Only so many past classes, those with the highest raw scores, can be predicted for an image."""
     past: int = 0
+    past_factor_P: Tensor | None = None
+    """Factors on the scores of past classes, applied to images for which a new class has the highest score."""
 
     def linear_scores(self, features_ND: Tensor) -> Tensor:
         """N x C scores before candidates are chosen."""
@@ -72,6 +74,9 @@ class LinearHead:
     def scores(self, features_ND: Tensor) -> Tensor:
         """N x C scores; a class that cannot be predicted for an image has -inf there."""
         scores_NC = self.linear_scores(features_ND)
+        if self.past_factor_P is not None:
+            new_wins = scores_NC.argmax(1) >= self.past
+            scores_NC[new_wins, : self.past] *= self.past_factor_P
         if self.candidates is None or self.past <= self.candidates:
             return scores_NC
         assert self.raw_weight_CD is not None and self.raw_bias_C is not None

@@ -23,15 +23,23 @@ class Cell:
 
 
 def selections(summary: Mapping[str, Any]) -> list[str | None]:
-    """The ways of choosing exemplars that the summary has, in the table's order."""
-    return [s for s in _SELECTIONS if any(record["select"] == s for record in summary["methods"])]
+    """The ways of choosing exemplars that the summary has; without a memory there is none to name."""
+    chosen = [s for s in _SELECTIONS if s and any(record["select"] == s for record in summary["methods"])]
+    return [*chosen] or [None]
 
 
 def cells(summary: Mapping[str, Any]) -> list[tuple[str, list[Cell]]]:
-    """Rows of (label, cells): for each selection top-5, top-1 and G_IL; Full last, in every group."""
+    """Rows of (label, cells): for each selection top-5, top-1 and G_IL; Full last.
+
+    What does not depend on the selection (Full, and methods without a memory) stands in every group.
+    """
     groups = selections(summary)
-    labels = dict.fromkeys(record["label"] for record in summary["methods"])
-    found = {(record["label"], record["select"]): record for record in summary["methods"]}
+    labels = dict.fromkeys(_label(record, groups) for record in summary["methods"])
+    found = {
+        (_label(record, groups), s): record
+        for record in summary["methods"]
+        for s in ([record["select"]] if record["select"] in groups else groups)
+    }
     best = {
         (s, name): max((r[name] for (_, of), r in found.items() if of == s and r[name] is not None), default=None)
         for s in groups
@@ -43,8 +51,14 @@ def cells(summary: Mapping[str, Any]) -> list[tuple[str, list[Cell]]]:
     ]
     if full := summary["full"]:
         reference = [_cell(full, "top5", None), _cell(full, "top1", None), Cell("")]
-        rows.append(("Full", reference * max(1, len(groups))))
+        rows.append(("Full", reference * len(groups)))
     return rows
+
+
+def _label(record: Mapping[str, Any], groups: Sequence[str | None]) -> str:
+    """The method's name; with a star where it is not in the paper, and B=0 where it alone has no memory."""
+    alone = record["select"] is None and groups != [None]
+    return f"{record['label']}{'' if record['in_paper'] else '*'}{', B=0' if alone else ''}"
 
 
 def _cell(record: Mapping[str, Any] | None, name: str, best: float | None) -> Cell:
@@ -62,7 +76,9 @@ def caption(summary: Mapping[str, Any]) -> str:
     memory = max((record["memory"] for record in summary["methods"]), default=0)
     seeds = summary.get("seeds", [])
     over = f"; mean ± standard deviation over {len(seeds)} seeds" if len(seeds) > 1 else ""
-    return f"percent; {summary['averaging']}; memory of {memory} images, {summary['exemplars']} used at the end{over}"
+    beyond = "" if all(record["in_paper"] for record in summary["methods"]) else "; *: not in the paper"
+    used = f"memory of {memory} images, {summary['exemplars']} used at the end"
+    return f"percent; {summary['averaging']}; {used}{over}{beyond}"
 
 
 def rich_table(summary: Mapping[str, Any]) -> Table:
@@ -70,12 +86,12 @@ def rich_table(summary: Mapping[str, Any]) -> Table:
     from rich import box
     from rich.table import Table
 
-    groups = selections(summary) or [None]
+    groups = selections(summary)
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("method")
     for s in groups:
         for i, (_, title) in enumerate(_COLUMNS):
-            table.add_column(f"{_SELECTIONS[s] if i == 0 and summary['methods'] else ''}\n{title}", justify="right")
+            table.add_column(f"{_SELECTIONS[s] if i == 0 else ''}\n{title}", justify="right")
     rows = cells(summary)
     for n, (label, row) in enumerate(rows):
         before_full = n == len(rows) - 2 and summary["full"] is not None
@@ -86,7 +102,7 @@ def rich_table(summary: Mapping[str, Any]) -> Table:
 
 def markdown_table(summary: Mapping[str, Any]) -> str:
     """The same table in Markdown."""
-    groups = selections(summary) or [None]
+    groups = selections(summary)
     titles = [f"{title}, {_SELECTIONS[s]}" for s in groups for _, title in _COLUMNS]
     lines = [_line(["method", *titles]), "|" + "---|" + "---:|" * len(titles)]
     lines += [_line([label, *(f"**{c.text}**" if c.best else c.text for c in row)]) for label, row in cells(summary)]

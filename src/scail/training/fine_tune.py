@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from torch.nn import functional as F
-
 from scail.network import Network
 from scail.recipes import Schedule
 from scail.seeding import generator_for
 from scail.training.joint import Joint
 from scail.training.loop import LOOP_VERSION, fit
-from scail.training.task import Task
+from scail.training.task import Task, Trainer
 
 
 @dataclass(frozen=True)
-class FineTune:
+class FineTune(Trainer):
     """State 0 as in `Joint`; then the previous network goes on with new classes and exemplars."""
 
     first: Joint
@@ -27,10 +25,15 @@ class FineTune:
         """The network after this state."""
         if task.previous is None:
             return self.first.train(task)
-        network = task.previous.clone()
+        network = self.widened(task, task.previous)
+        fit(network, task, self.schedule)
+        return network
+
+    def widened(self, task: Task, previous: Network) -> Network:
+        """A copy of the previous network with a linear layer for all classes seen."""
+        network = previous.clone()
         fresh = generator_for(task.seed, "linear", task.state)
         network.recreate_linear(task.num_classes, fresh, keep_past=self.keep_past_rows)
-        fit(network, task, self.schedule, F.cross_entropy)
         return network
 
     def epochs(self, state: int) -> int:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from torch.nn import functional as F
-
 from scail.images import channel_statistics
 from scail.network import Network, create_network
 from scail.recipes import Schedule
 from scail.seeding import generator_for
 from scail.training.loop import LOOP_VERSION, fit
-from scail.training.task import Task
+from scail.training.task import Task, Trainer
 
 
 @dataclass(frozen=True)
-class Joint:
+class Joint(Trainer):
     """A fresh network, trained with cross-entropy on all images of the task."""
 
     network: str
@@ -26,7 +24,7 @@ class Joint:
         channels, fresh = task.images.shape[1], generator_for(task.seed, "network")
         network = create_network(self.network, channels, task.num_classes, fresh)
         network.mean, network.std = channel_statistics(task.images)
-        fit(network, task, self.schedule, F.cross_entropy)
+        fit(network, task, self.schedule)
         return network
 
     def epochs(self, state: int) -> int:

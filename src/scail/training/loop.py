@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.optim import SGD
 
 from scail.images import training_batches
@@ -25,24 +26,35 @@ class TrainingDiverged(ValueError):
     """The loss is no longer a finite number."""
 
 
-def fit(network: Network, task: Task, schedule: Schedule, loss_of: Callable[[Tensor, Tensor], Tensor]) -> None:
-    """Train `network` in place on the task's images; `loss_of(scores, labels)` is the mean loss of a batch."""
+BatchLoss = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""loss(model, images, labels): the mean loss of a batch."""
+
+
+def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """The classification loss, from raw scores."""
+    return F.cross_entropy(model(images), labels)
+
+
+def fit(
+    network: Network, task: Task, schedule: Schedule, loss_of: BatchLoss = cross_entropy, stage: str = "training"
+) -> None:
+    """Train `network` in place on the task's images. Each `stage` of a training has its own name."""
     network.to(task.fabric.device).train()
     optimizer = SGD(
         network.parameters(), schedule.lr, schedule.momentum, weight_decay=schedule.weight_decay, foreach=True
     )
-    at = _Position(network, optimizer)
+    at = _Position(network, optimizer, stage)
     at.resume(task)
     model, stepper = task.fabric.setup(network, optimizer)
     while len(at.losses) < schedule.epochs:
         epoch = len(at.losses)
         optimizer.param_groups[0]["lr"] = learning_rate(schedule, task.state, at.losses)
         # Drawn from (seed, state, epoch, batch): no batch depends on how the training got here.
-        draw = partial(generator_for, task.seed, "batches", task.state, epoch)
+        draw = partial(generator_for, task.seed, stage, task.state, epoch)
         for batch in training_batches(task.images, task.labels, schedule.batch_size, task.augmentation, draw, at.batch):
             images, labels = task.fabric.to_device(batch)
             stepper.zero_grad(set_to_none=True)
-            loss = loss_of(model(images), labels)
+            loss = loss_of(model, images, labels)
             task.fabric.backward(loss)
             stepper.step()
             at.batch, at.loss = at.batch + 1, at.loss + loss.detach().double() * len(images)
@@ -52,9 +64,10 @@ def fit(network: Network, task: Task, schedule: Schedule, loss_of: Callable[[Ten
                 raise Interrupted
         mean_loss = float(at.loss) / len(task.images)
         if not math.isfinite(mean_loss):
+            of_stage = "" if stage == "training" else f" of the {stage}"
             raise TrainingDiverged(
-                f"state {task.state}, epoch {epoch + 1} of {schedule.epochs}: the loss is {mean_loss} at learning "
-                f"rate {optimizer.param_groups[0]['lr']:g}; try a lower learning rate"
+                f"state {task.state}, epoch {epoch + 1} of {schedule.epochs}{of_stage}: the loss is {mean_loss} at "
+                f"learning rate {optimizer.param_groups[0]['lr']:g}; try a lower learning rate"
             )
         at.losses, at.batch, at.loss = [*at.losses, mean_loss], 0, 0.0
         at.save(task)
@@ -66,12 +79,14 @@ def learning_rate(schedule: Schedule, state: int, losses: Sequence[float]) -> fl
     rate = schedule.lr / (state + 1) if schedule.divide_by_state else schedule.lr
     if schedule.decay == "cosine":
         return rate * 0.5 * (1 + math.cos(math.pi * len(losses) / schedule.epochs))
+    if schedule.decay == "steps":
+        return rate / schedule.divide_by ** sum(milestone <= len(losses) for milestone in schedule.milestones)
     best, waited = math.inf, 0
     for loss in losses:
         better = loss < best * (1 - 1e-4)
         best, waited = (loss, 0) if better else (best, waited + 1)
         if waited > schedule.patience:
-            rate, waited = rate / 10, 0
+            rate, waited = rate / schedule.divide_by, 0
     return rate
 
 
@@ -81,6 +96,7 @@ class _Position:
 
     network: Network
     optimizer: SGD
+    stage: str
     batch: int = 0
     """Batches done in this epoch."""
     loss: Tensor | float = 0.0
@@ -96,11 +112,13 @@ class _Position:
         for i, p in enumerate(self.network.parameters()):
             if (momentum := self.optimizer.state[p].get("momentum_buffer")) is not None:
                 tensors[f"momentum.{i}"] = momentum
-        task.checkpoint.save(Entry(tensors, {"batch": self.batch, "loss": float(self.loss), "losses": self.losses}))
+        task.checkpoint.stage(self.stage).save(
+            Entry(tensors, {"batch": self.batch, "loss": float(self.loss), "losses": self.losses})
+        )
 
     def resume(self, task: Task) -> None:
         """Go on from the checkpoint, if there is one."""
-        entry = task.checkpoint.load() if task.checkpoint else None
+        entry = task.checkpoint.stage(self.stage).load() if task.checkpoint else None
         if entry is None:
             return
         weights = {k.removeprefix("network."): v for k, v in entry.tensors.items() if k.startswith("network.")}

@@ -1,9 +1,9 @@
-"""What a trainer is given, and what it reports while it works."""
+"""What a trainer is given, what it reports while it works, and what it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
@@ -52,6 +52,31 @@ class Task:
     stop_asked: Callable[[], bool] = lambda: False
     checkpoint: Checkpoint | None = None
     """Where the training is saved after every epoch, and from where it goes on."""
+    past_classes: int = 0
+    """Classes seen before; labels from here on are new."""
+    budget: int = 0
+    """B, the images in memory."""
+    carried: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the trainer itself left in the state before, beside the network."""
+
+    def of(self, rows: Tensor) -> Task:
+        """The same task on these of its images only."""
+        return replace(self, images=self.images[rows], labels=self.labels[rows])
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What the training of a state leaves: enough to go on, and to work out memory and evidence for any budget."""
+
+    network: Network
+    new_indices: Tensor
+    """Rows of the new classes' training images, class by class."""
+    new_labels: Tensor
+    exemplar_indices: Tensor
+    """Rows of the exemplars that took part."""
+    exemplar_labels: Tensor
+    features_ND: Tensor
+    """Features of all of them, new ones first, by this state's network."""
 
 
 class Trainer(Protocol):
@@ -68,3 +93,11 @@ class Trainer(Protocol):
     def settings(self, state: int) -> dict[str, object]:
         """Everything that decides the result of this state, and nothing else: it goes into the state's key."""
         ...
+
+    def complete(self, trained: Trained, task: Task) -> dict[str, Tensor]:
+        """What else the trainer leaves, for its own head and for its next state: nothing, for most.
+
+        It is worked out from the network and the features of the task's images, and kept under a key of its own: state
+        0 stays shared with every trainer that begins alike.
+        """
+        return {}

@@ -1,0 +1,77 @@
+"""Balanced: fine tuning, then a second, balanced one. FT^BAL; with distillation, end-to-end incremental learning."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from scail.network import Network
+from scail.recipes import Schedule
+from scail.seeding import generator_for
+from scail.training.distillation import distillation_loss, teacher_of, teacher_scores
+from scail.training.fine_tune import FineTune
+from scail.training.loop import BatchLoss, cross_entropy, fit
+from scail.training.task import Task, Trainer
+
+
+@dataclass(frozen=True)
+class Balanced(Trainer):
+    """FT on everything, then a short training on as many images of each class, new ones included, as past ones have.
+
+    The result is what the next state starts from.
+    """
+
+    fine_tune: FineTune
+    schedule: Schedule
+    """The balanced step."""
+    distill: bool = False
+    """Add a distillation term on the past outputs in both steps."""
+
+    def train(self, task: Task) -> Network:
+        """The network after both steps."""
+        if task.previous is None:
+            return self.fine_tune.train(task)
+        loss = self._loss(task, task.previous)
+        network = self.fine_tune.widened(task, task.previous)
+        fit(network, task, self.fine_tune.schedule, loss)
+        fit(network, task.of(balanced_rows(task)), self.schedule, loss, stage="balanced fine tuning")
+        return network
+
+    def _loss(self, task: Task, previous: Network) -> BatchLoss:
+        if not self.distill:
+            return cross_entropy
+        return partial(distilled_cross_entropy, teacher_of(previous).to(task.fabric.device))
+
+    def epochs(self, state: int) -> int:
+        """Both steps."""
+        return self.fine_tune.epochs(state) + (self.schedule.epochs if state else 0)
+
+    def settings(self, state: int) -> dict[str, object]:
+        """Fine tuning's settings, and those of the balanced step."""
+        if state == 0:
+            return self.fine_tune.settings(state)
+        both = {"fine_tune": self.fine_tune.settings(state), "schedule": asdict(self.schedule)}
+        return {"trainer": "e2e" if self.distill else "balanced", "version": 1, **both}
+
+
+def distilled_cross_entropy(teacher: Network, model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """Classification loss plus distillation on the outputs that the teacher has."""
+    scores, past = model(images), teacher_scores(teacher, images)
+    return F.cross_entropy(scores, labels) + distillation_loss(scores[:, : past.shape[1]], past)
+
+
+def balanced_rows(task: Task) -> Tensor:
+    """Rows of floor(B / N_(k-1)) images of every class (at least one): the best exemplars; of new classes, drawn."""
+    each = max(1, task.budget // task.past_classes)
+    rows = []
+    for label in range(task.num_classes):
+        of_class = (task.labels == label).nonzero().flatten()
+        if label >= task.past_classes:
+            draw = generator_for(task.seed, "balanced", label)
+            of_class = of_class[torch.randperm(len(of_class), generator=draw)]
+        rows.append(of_class[:each])
+    return torch.cat(rows)

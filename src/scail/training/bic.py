@@ -1,0 +1,132 @@
+"""BiC: distillation, then two numbers per state that undo the bias towards the newest classes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from scail.network import Network
+from scail.recipes import Schedule
+from scail.seeding import generator_for
+from scail.training.distillation import distillation_loss, teacher_of, teacher_scores
+from scail.training.fine_tune import FineTune
+from scail.training.joint import Joint
+from scail.training.loop import LOOP_VERSION, fit, learning_rate
+from scail.training.task import Task, Trained, Trainer
+
+HELD_OUT = 0.1  # share of the exemplars that is held out to learn the correction
+
+
+@dataclass(frozen=True)
+class Bic(Trainer):
+    """Stage 1: the network, without the held-out images. Stage 2 (`complete`): alpha and beta, on the held-out ones."""
+
+    first: Joint
+    schedule: Schedule
+    """Stage 1."""
+    correction: Schedule
+    """Stage 2."""
+
+    def train(self, task: Task) -> Network:
+        """The network after stage 1."""
+        if task.previous is None:
+            return self.first.train(task)
+        kept, _ = held_out(task)
+        teacher = teacher_of(task.previous).to(task.fabric.device)
+        past = task.past_classes
+        corrected = _corrected_layer(teacher, task.carried, task.fabric.device)
+        network = FineTune(self.first, self.schedule, keep_past_rows=True).widened(task, task.previous)
+        loss = partial(bias_aware_loss, corrected, past / task.num_classes)
+        fit(network, task.of(kept), self.schedule, loss)
+        return network
+
+    def complete(self, trained: Trained, task: Task) -> dict[str, Tensor]:
+        """alpha and beta for the newest classes, learned on the held-out images with the network in evaluation mode."""
+        newest = torch.tensor([task.past_classes, task.num_classes])
+        plain = {"alpha": torch.ones(()), "beta": torch.zeros(()), "newest": newest}
+        rows = held_out(task)[1] if task.past_classes else torch.empty(0, dtype=torch.int64)
+        if len(rows) == 0:
+            return plain  # nothing is held out: nothing can be learned
+        linear = trained.network.linear
+        with torch.no_grad():
+            scores = torch.addmm(linear.bias, trained.features_ND[rows], linear.weight.T)
+        alpha, beta = learn_correction(
+            scores, task.labels[rows], task.past_classes, self.correction, task.seed, task.state
+        )
+        return plain | {"alpha": alpha, "beta": beta}
+
+    def epochs(self, state: int) -> int:
+        """Stage 1 (stage 2 goes through a few stored scores only)."""
+        return self.schedule.epochs if state else self.first.epochs(state)
+
+    def settings(self, state: int) -> dict[str, object]:
+        """Both stages: the corrected teacher makes the next state depend on stage 2."""
+        if state == 0:
+            return self.first.settings(state)
+        stages = {"stage1": asdict(self.schedule), "stage2": asdict(self.correction), "held_out": HELD_OUT}
+        return {"trainer": "bic", "version": 1, "loop": LOOP_VERSION, **stages}
+
+
+def held_out(task: Task) -> tuple[Tensor, Tensor]:
+    """Rows to train on, and rows held out: ceil(10 %) of each past class's exemplars, and as many of each new class.
+
+    A class with one exemplar keeps it for training. Held-out exemplars are exemplars: they count in B.
+    """
+    chosen = []
+    usual = task.budget // task.past_classes  # exemplars of a past class, the remainder of the division aside
+    for label in range(task.num_classes):
+        rows = (task.labels == label).nonzero().flatten()
+        exemplars = len(rows) if label < task.past_classes else usual
+        count = math.ceil(HELD_OUT * exemplars) if exemplars > 1 else 0
+        draw = generator_for(task.seed, "held out", task.state, label)
+        chosen.append(rows[torch.randperm(len(rows), generator=draw)[: min(count, len(rows) - 1)]])
+    away = torch.cat(chosen)
+    kept = torch.ones(len(task.labels), dtype=torch.bool)
+    kept[away] = False
+    return kept.nonzero().flatten(), away
+
+
+def _corrected_layer(teacher: Network, carried: object, device: torch.device) -> Network:
+    """The previous network with its correction folded into its layer: alpha w, alpha b + beta for the newest rows."""
+    assert isinstance(carried, dict)
+    begin, end = carried["newest"].tolist()
+    alpha, beta = carried["alpha"].to(device), carried["beta"].to(device)
+    with torch.no_grad():
+        teacher.linear.weight[begin:end] *= alpha
+        teacher.linear.bias[begin:end] = alpha * teacher.linear.bias[begin:end] + beta
+    return teacher
+
+
+def bias_aware_loss(teacher: Network, share: float, model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """share * distillation + (1 - share) * classification; share = past / all classes."""
+    scores, past = model(images), teacher_scores(teacher, images)
+    distillation = distillation_loss(scores[:, : past.shape[1]], past)
+    return share * distillation + (1 - share) * F.cross_entropy(scores, labels)
+
+
+def learn_correction(
+    scores_NC: Tensor, labels_N: Tensor, past: int, schedule: Schedule, seed: int, state: int
+) -> tuple[Tensor, Tensor]:
+    """alpha and beta: scores of the classes from `past` on become alpha * score + beta; by SGD on cross-entropy."""
+    alpha, beta = torch.ones((), requires_grad=True), torch.zeros((), requires_grad=True)
+    optimizer = torch.optim.SGD([alpha, beta], schedule.lr, schedule.momentum, weight_decay=schedule.weight_decay)
+    losses = list[float]()
+    for epoch in range(schedule.epochs):
+        optimizer.param_groups[0]["lr"] = learning_rate(schedule, state, losses)
+        order = torch.randperm(len(labels_N), generator=generator_for(seed, "correction", state, epoch))
+        total = 0.0
+        for rows in torch.split(order, schedule.batch_size):
+            scores = scores_NC[rows]
+            corrected = torch.cat([scores[:, :past], alpha * scores[:, past:] + beta], 1)
+            loss = F.cross_entropy(corrected, labels_N[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(rows)
+        losses.append(total / len(labels_N))
+    return alpha.detach(), beta.detach()

@@ -1,0 +1,74 @@
+"""Distill: iCaRL's training. Also FT^distill (read off the network) and, without a memory, LwF."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from scail.images import channel_statistics
+from scail.network import Network, create_network
+from scail.recipes import Schedule
+from scail.seeding import generator_for
+from scail.training.distillation import teacher_of, teacher_scores
+from scail.training.loop import LOOP_VERSION, fit
+from scail.training.task import Task, Trainer
+
+UNKNOWN_FUTURE = 100  # with an unknown future the summed loss is divided by this, so that lr keeps its meaning
+
+
+@dataclass(frozen=True)
+class Distill(Trainer):
+    """One sigmoid per class, binary cross-entropy; past outputs learn what the previous network says of every image."""
+
+    network: str
+    schedule: Schedule
+    total_classes: int | None = None
+    """Outputs for all classes that will ever come, where that is known; None: for the classes seen."""
+
+    def train(self, task: Task) -> Network:
+        """The network after this state; its layer goes on, it is not re-created."""
+        outputs = self.total_classes or task.num_classes
+        fresh = generator_for(task.seed, "network" if task.previous is None else "linear", task.state)
+        if task.previous is None:
+            network, teacher = create_network(self.network, task.images.shape[1], outputs, fresh), None
+            network.mean, network.std = channel_statistics(task.images)
+        else:
+            network, teacher = task.previous.clone(), teacher_of(task.previous).to(task.fabric.device)
+            if self.total_classes is None:
+                network.recreate_linear(outputs, fresh, keep_past=True)
+        loss = partial(sigmoid_loss, teacher, task.past_classes, self.total_classes is not None)
+        fit(network, task, self.schedule, loss)
+        return network
+
+    def epochs(self, state: int) -> int:
+        """The same in every state."""
+        return self.schedule.epochs
+
+    def settings(self, state: int) -> dict[str, object]:
+        """What decides the result."""
+        own = {"network": self.network, "schedule": asdict(self.schedule), "total_classes": self.total_classes}
+        return {"trainer": "distill", "version": 1, "loop": LOOP_VERSION, **own}
+
+
+def sigmoid_loss(
+    teacher: Network | None, past: int, known_future: bool, model: nn.Module, images: Tensor, labels: Tensor
+) -> Tensor:
+    """Binary cross-entropy over all outputs against `sigmoid_targets`."""
+    scores = model(images)
+    before = None if teacher is None else teacher_scores(teacher, images)[:, :past]
+    targets = sigmoid_targets(scores, labels, before)
+    if known_future:
+        return F.binary_cross_entropy_with_logits(scores, targets)
+    return F.binary_cross_entropy_with_logits(scores, targets, reduction="sum") / (len(scores) * UNKNOWN_FUTURE)
+
+
+def sigmoid_targets(scores_NC: Tensor, labels_N: Tensor, teacher_NP: Tensor | None) -> Tensor:
+    """N x C: past outputs, the teacher's sigmoids, for every image (exemplars too); the others, the labels."""
+    targets = torch.zeros_like(scores_NC).scatter_(1, labels_N[:, None], 1.0)
+    if teacher_NP is not None:
+        targets[:, : teacher_NP.shape[1]] = teacher_NP.sigmoid()
+    return targets

@@ -1,0 +1,35 @@
+"""Distillation: the loss that keeps a network's past outputs close to its predecessor's.
+
+Shapes: N images, C outputs of which the first P are of past classes.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from scail.network import Network
+
+TEMPERATURE = 2.0
+
+
+def teacher_of(network: Network) -> Network:
+    """A frozen copy of the previous network, in evaluation mode."""
+    return network.clone().eval().requires_grad_(False)
+
+
+@torch.no_grad()
+def teacher_scores(teacher: Network, images: Tensor) -> Tensor:
+    """N x P raw scores of the previous network."""
+    scores: Tensor = teacher(images)
+    return scores
+
+
+def distillation_loss(scores_NP: Tensor, teacher_NP: Tensor, temperature: float = TEMPERATURE) -> Tensor:
+    """Cross-entropy between softened outputs over the past classes: the mean over images of -sum_c q_c log p_c.
+
+    Both softmaxes run over the classes (axis 1), never over the batch.
+    """
+    targets = F.softmax(teacher_NP / temperature, dim=1)
+    return -(targets * F.log_softmax(scores_NP / temperature, dim=1)).sum(1).mean()

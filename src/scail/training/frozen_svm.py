@@ -1,0 +1,86 @@
+"""FrozenSvm: DeeSIL. The network of state 0 stays as it is; each class gets a linear SVM when it is new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from scail.network import Network
+from scail.seeding import generator_for
+from scail.training.joint import Joint
+from scail.training.task import Task, Trained, Trainer
+
+GRID = (1e-4, 1e-3, 1e-2, 1.0, 10.0, 100.0, 1000.0)  # the paper's choice of C
+
+
+@dataclass(frozen=True)
+class FrozenSvm(Trainer):
+    """Unit-length features of the frozen network; one SVM per class against all other classes available then."""
+
+    first: Joint
+
+    def train(self, task: Task) -> Network:
+        """State 0's network, for ever; the layer that it was trained with has no part in the method."""
+        if task.previous is None:
+            return self.first.train(task)
+        network = task.previous.clone()
+        network.recreate_linear(task.num_classes, generator_for(task.seed, "linear", task.state), keep_past=True)
+        return network
+
+    def complete(self, trained: Trained, task: Task) -> dict[str, Tensor]:
+        """The rows of the classes seen: those of past classes as they were, and new ones."""
+        features = F.normalize(trained.features_ND.double(), dim=1).numpy()
+        labels = task.labels.numpy()
+        if task.state == 0:
+            c = torch.tensor(choose_c(features, labels, task.seed), dtype=torch.float64)
+            past: dict[str, Tensor] = {}
+        else:
+            past, c = dict(task.carried), task.carried["c"]
+        rows, offsets = fit_svms(features, labels, range(task.past_classes, task.num_classes), float(c))
+        weight, bias = torch.from_numpy(rows).float(), torch.from_numpy(offsets).float()
+        if past:
+            weight, bias = torch.cat([past["svm_weight"], weight]), torch.cat([past["svm_bias"], bias])
+        return {"svm_weight": weight, "svm_bias": bias, "c": c}
+
+    def epochs(self, state: int) -> int:
+        """Nothing is trained after state 0."""
+        return 0 if state else self.first.epochs(state)
+
+    def settings(self, state: int) -> dict[str, object]:
+        """State 0 is the first training's."""
+        return {"trainer": "frozen_svm", "version": 1, "grid": list(GRID)} if state else self.first.settings(state)
+
+
+def choose_c(features: NDArray[np.float64], labels: NDArray[np.int64], seed: int) -> float:
+    """The C that does best on a tenth of state 0's training images, held out for this; of equals, the smallest."""
+    order = torch.randperm(len(labels), generator=generator_for(seed, "choose C")).numpy()
+    held_out, rest = np.split(order, [max(1, len(order) // 10)])
+    classes = sorted({int(label) for label in labels[rest]})
+
+    def accuracy(c: float) -> float:
+        rows, offsets = fit_svms(features[rest], labels[rest], classes, c)
+        predicted = np.array(classes)[(features[held_out] @ rows.T + offsets).argmax(1)]
+        return float((predicted == labels[held_out]).mean())
+
+    return max(GRID, key=accuracy)
+
+
+def fit_svms(
+    features: NDArray[np.float64], labels: NDArray[np.int64], classes: range | list[int], c: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """One linear SVM (squared hinge) per class against all other images; in threads that share the features."""
+    from joblib import Parallel, delayed
+    from sklearn.svm import LinearSVC
+
+    def one(label: int) -> tuple[NDArray[np.float64], float]:
+        # The primal solver: there are more images than features. It draws no random numbers.
+        svm = LinearSVC(C=c, dual=False).fit(features, labels == label)
+        return svm.coef_[0], float(svm.intercept_[0])
+
+    found = Parallel(n_jobs=torch.get_num_threads(), prefer="threads")(delayed(one)(label) for label in classes)
+    return np.stack([row for row, _ in found]), np.array([offset for _, offset in found])
