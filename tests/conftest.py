@@ -32,14 +32,23 @@ def tiny():  # type: ignore[no-untyped-def]
     from scail.recipes import quick
 
     recipe = quick("digits")
+
+    def short(schedule, epochs=1):  # type: ignore[no-untyped-def]
+        return replace(schedule, epochs=epochs)
+
     return replace(
         recipe,
         classes=6,
         images_per_class=20,
         states=3,
         memory=12,
-        first_schedule=replace(recipe.first_schedule, epochs=2),
-        later_schedule=replace(recipe.later_schedule, epochs=1),
+        first_schedule=short(recipe.first_schedule, 2),
+        later_schedule=short(recipe.later_schedule),
+        balanced_schedule=short(recipe.balanced_schedule),
+        distill_schedule=short(recipe.distill_schedule),
+        bic_first_schedule=short(recipe.bic_first_schedule, 2),
+        bic_schedule=short(recipe.bic_schedule),
+        bic_correction_schedule=short(recipe.bic_correction_schedule, 5),
     )
 
 

@@ -70,7 +70,7 @@ def test_two_steps_are_plain_sgd_with_momentum_and_weight_decay():
             expected[name] = expected[name].detach() - rate * velocity[name]
     from scail.training.loop import fit
 
-    fit(network, job, schedule, F.cross_entropy)
+    fit(network, job, schedule)
     for name, parameter in network.linear.named_parameters():
         torch.testing.assert_close(parameter.detach(), expected[name], rtol=1e-4, atol=1e-5)
 
