@@ -18,6 +18,7 @@ _ERROR_MEANING = {
     "c(p)": "past, correct", "e(p,p)": "past, taken for past", "e(p,n)": "past, taken for new",
     "c(n)": "new, correct", "e(n,n)": "new, taken for new", "e(n,p)": "new, taken for past",
 }  # fmt: skip
+_MOST_LINES = 14
 _STYLES = {"random": "--", "herding": "-", None: "-"}
 
 
@@ -67,8 +68,11 @@ def _accuracy(rows: Sequence[Row]) -> Figure | None:
     found = _trajectories(rows)
     if not found:
         return None
+    if len(found) > _MOST_LINES:  # one line per method: the last selection, which is herding where there is a choice
+        found = {key: found[key] for key in {method: key for key in found for method in key[:1]}.values()}
     figure, axes = _new_figure(2, "Accuracy on all classes seen, after each state")
-    colours = {label: f"C{i}" for i, label in enumerate(dict.fromkeys(label for _, label, _ in found))}
+    labels = list(dict.fromkeys(label for _, label, _ in found))
+    colours = {label: f"C{i}" if len(labels) <= 10 else _many_colours(i) for i, label in enumerate(labels)}
     several = len({select for _, _, select in found}) > 1
     for axis, name in zip(axes, ("top5", "top1"), strict=True):
         for (_, label, select), mine in found.items():
@@ -82,9 +86,14 @@ def _accuracy(rows: Sequence[Row]) -> Figure | None:
             if row.method == "full":
                 axis.axhline(getattr(row, name), color="black", linewidth=0.8, linestyle=":", label="Full")
         axis.set(xlabel="classes seen", ylabel=f"{name[:3]}-{name[3:]} accuracy (%)", ylim=(0, 101))
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", fontsize=8, frameon=False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8, frameon=False)
     return figure
+
+
+def _many_colours(i: int) -> tuple[float, ...]:
+    from matplotlib import colormaps
+
+    return tuple(colormaps["tab20"](i % 20))
 
 
 def _shown(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
