@@ -101,7 +101,9 @@ class RunDirectory:
         """Bring the lines into one order, whichever trajectory was done first: (method, selection), then state."""
         rows = sorted(self.rows(), key=lambda row: (methods.index((row.method, row.select)), row.state))
         write_text(self.path / "results.jsonl", _lines(asdict(row) for row in rows))
-        weights = sorted(read_lines(self.path / "weights.jsonl"), key=lambda w: (w["select"] or "", w["state"]))
+        weights = sorted(
+            read_lines(self.path / "weights.jsonl"), key=lambda w: (w["trainer"], w["select"] or "", w["state"])
+        )
         write_text(self.path / "weights.jsonl", _lines(weights))
 
     def rows(self) -> list[Row]:

@@ -79,7 +79,7 @@ def _accuracy(rows: Sequence[Row]) -> Figure | None:
             strong = label in ("FT", "ScaIL")
             axis.plot(
                 [r.classes for r in mine], [getattr(r, name) for r in mine], _STYLES[select], color=colours[label],
-                label=f"{label}, {select}" if several else label,
+                label=_titled(label, select) if several else label,
                 linewidth=2.2 if strong else 1.1, marker="o" if strong else None, markersize=3.5,
             )  # fmt: skip
         for row in rows:
@@ -98,12 +98,15 @@ def _many_colours(i: int) -> tuple[float, ...]:
 
 def _shown(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     """FT and ScaIL of one selection, the last one (herding, where there is a choice)."""
-    found = _trajectories(rows)
-    select = list(found)[-1][2] if found else None
-    picked = [
-        (label, mine) for (method, label, of), mine in found.items() if of == select and method in ("ft", "scail")
+    found = {key: mine for key, mine in _trajectories(rows).items() if key[0] in ("ft", "scail")}
+    last = [*found][-1][2] if found else None
+    return [
+        (_titled(label, select, " exemplars"), mine) for (_, label, select), mine in found.items() if select == last
     ]
-    return [(f"{label}, {select} exemplars" if select else label, mine) for label, mine in picked]
+
+
+def _titled(label: str, select: str | None, what: str = "") -> str:
+    return f"{label}, {select}{what}" if select else f"{label}, no memory"
 
 
 def _errors(rows: Sequence[Row]) -> Figure | None:
@@ -161,6 +164,7 @@ def _scores(rows: Sequence[Row]) -> Figure | None:
 
 
 def _weights(records: Sequence[dict[str, Any]]) -> Figure | None:
+    records = [record for record in records if record["trainer"] == "fine_tune"]
     if not records:
         return None
     select = records[-1]["select"]
