@@ -45,11 +45,11 @@ class Run:
     recipe: Literal["quick", "paper"] = "quick"
     """Network and schedules: quick fits a CPU, paper is the paper's training for small images."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every training, as E; or of state 0 (and Full) and of the later states, as E0,E."""
+    """Epochs of every training, as E; or of state 0 (and Full) and of the later states, as E0,E (iCaRL's: E in all)."""
     lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
-    """Learning rate of every training; the recipe decides how it falls."""
+    """Learning rate of state 0, Full and fine tuning; the recipe decides how it falls, and that of other trainers."""
     batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Images in a batch."""
+    """Images in a batch, in every training."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """resnet8, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed."""
     keep_past_rows: bool = False
@@ -142,14 +142,7 @@ def _fail(message: str, code: int) -> NoReturn:
 def experiment_of(run: Run) -> Experiment:
     """The configuration that these options ask for: the recipe, with the given values in place of its own."""
     recipe = RECIPES[run.recipe](run.dataset)
-    first, later = recipe.first_schedule, recipe.later_schedule
-    if run.epochs is not None:
-        given = _numbers("--epochs", run.epochs, "E, or E0,E")
-        if len(given) > 2:
-            raise ValueError(f"--epochs {run.epochs}: expected E, or E0,E")
-        first, later = replace(first, epochs=given[0]), replace(later, epochs=given[-1])
-    shared: dict[str, Any] = {"lr": run.lr, "batch_size": run.batch_size}
-    shared = {name: value for name, value in shared.items() if value is not None}
+    schedules = _schedules(run, recipe)
     states = _numbers("--states", run.states, "a number, or sizes as 50,10,10")
     given_values: dict[str, Any] = {
         "network": run.network, "threads": run.threads, "classes": run.classes, "image_size": run.image_size,
@@ -158,8 +151,7 @@ def experiment_of(run: Run) -> Experiment:
     selects: tuple[Select, ...] | None = None if run.select == "both" else (run.select,)
     return replace(
         recipe,
-        first_schedule=replace(first, **shared),
-        later_schedule=replace(later, **shared),
+        **schedules,
         states=states[0] if len(states) == 1 else states,
         first_state=_first_state(run.first_state),
         memory=run.memory
@@ -176,6 +168,21 @@ def experiment_of(run: Run) -> Experiment:
         precision=run.precision,
         **{name: value for name, value in given_values.items() if value is not None},
     )
+
+
+def _schedules(run: Run, recipe: Experiment) -> dict[str, Any]:
+    """The recipe's schedules, with the epochs, batch size and learning rate that were given."""
+    given = (None, None) if run.epochs is None else _numbers("--epochs", run.epochs, "E, or E0,E")
+    if len(given) > 2:
+        raise ValueError(f"--epochs {run.epochs}: expected E, or E0,E")
+    first, later = ("first_schedule", "bic_first_schedule"), ("later", "balanced", "distill", "bic")
+    found = dict.fromkeys(first, (given[0], run.lr))
+    found |= {f"{name}_schedule": (given[-1], run.lr if name == "later" else None) for name in later}
+    changed = {}
+    for name, (epochs, lr) in found.items():
+        values = {"epochs": epochs, "lr": lr, "batch_size": run.batch_size}
+        changed[name] = replace(getattr(recipe, name), **{k: v for k, v in values.items() if v is not None})
+    return changed
 
 
 def _numbers(option: str, text: str, expected: str) -> tuple[int, ...]:

@@ -91,6 +91,11 @@ def set_up(experiment: Experiment) -> Setup:
         notes += (
             f"memory of {memory} images for {len(order)} classes: in the end only the earliest {memory} keep one",
         )
+    past = states[-1].past_classes
+    if "bic" in methods and memory <= past:
+        notes += (
+            f"BiC: with a memory of {memory} images for {past} past classes nothing can be held out: no correction",
+        )
     lines = _lines(methods, experiment.select, memory)
     return Setup(experiment, dataset, states, memory, described, lines, notes)
 

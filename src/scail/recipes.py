@@ -31,6 +31,8 @@ class Schedule:
     """steps: after how many epochs the rate is divided."""
     divide_by_state: bool = False
     """In state k, start at lr / (k + 1)."""
+    weight_decay_states: int = 0
+    """With Z here, weight_decay * Z / (k + 1) in state k, as in BiC's public code; 0: the same in all states."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1:

@@ -1,4 +1,4 @@
-"""Tau-normalisation: rows divided by a power of their length; between FT (0) and FT^L2 (1)."""
+"""Tau-normalisation: rows divided by a power of their length; FT without biases at 0, FT^L2 at 1."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -18,8 +17,6 @@ from scail.training.fine_tune import FineTune
 from scail.training.joint import Joint
 from scail.training.loop import LOOP_VERSION, fit, learning_rate
 from scail.training.task import Task, Trained, Trainer
-
-HELD_OUT = 0.1  # share of the exemplars that is held out to learn the correction
 
 
 @dataclass(frozen=True)
@@ -68,23 +65,27 @@ class Bic(Trainer):
         """Both stages: the corrected teacher makes the next state depend on stage 2."""
         if state == 0:
             return self.first.settings(state)
-        stages = {"stage1": asdict(self.schedule), "stage2": asdict(self.correction), "held_out": HELD_OUT}
+        stages = {"stage1": asdict(self.schedule), "stage2": asdict(self.correction)}
         return {"trainer": "bic", "version": 1, "loop": LOOP_VERSION, **stages}
 
 
 def held_out(task: Task) -> tuple[Tensor, Tensor]:
     """Rows to train on, and rows held out: ceil(10 %) of each past class's exemplars, and as many of each new class.
 
-    A class with one exemplar keeps it for training. Held-out exemplars are exemplars: they count in B.
+    Of q exemplars, best first, those at positions 1, 10, 20, ... are held out: always the same ones, however small the
+    memory of a class becomes, so that no state trains on what another holds out. A class with one exemplar keeps it for
+    training. Held-out exemplars are exemplars: they count in B.
     """
-    chosen = []
-    usual = task.budget // task.past_classes  # exemplars of a past class, the remainder of the division aside
+    chosen, most = [], 0
     for label in range(task.num_classes):
         rows = (task.labels == label).nonzero().flatten()
-        exemplars = len(rows) if label < task.past_classes else usual
-        count = math.ceil(HELD_OUT * exemplars) if exemplars > 1 else 0
-        draw = generator_for(task.seed, "held out", task.state, label)
-        chosen.append(rows[torch.randperm(len(rows), generator=draw)[: min(count, len(rows) - 1)]])
+        if label < task.past_classes:
+            positions = [p for p in range(1, len(rows)) if p == 1 or p % 10 == 0]
+            most = max(most, len(positions))
+            chosen.append(rows[positions])
+        else:
+            draw = generator_for(task.seed, "held out", label)
+            chosen.append(rows[torch.randperm(len(rows), generator=draw)[: min(most, len(rows) - 1)]])
     away = torch.cat(chosen)
     kept = torch.ones(len(task.labels), dtype=torch.bool)
     kept[away] = False

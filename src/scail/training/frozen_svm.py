@@ -57,7 +57,11 @@ class FrozenSvm(Trainer):
 
 
 def choose_c(features: NDArray[np.float64], labels: NDArray[np.int64], seed: int) -> float:
-    """The C that does best on a tenth of state 0's training images, held out for this; of equals, the smallest."""
+    """The C that does best on a tenth of state 0's training images, held out for this; of equals, the largest.
+
+    Where state 0 is easy many are equal, and a small C leaves the margins unreached: then the scores of SVMs that were
+    learned in different states cannot be compared.
+    """
     order = torch.randperm(len(labels), generator=generator_for(seed, "choose C")).numpy()
     held_out, rest = np.split(order, [max(1, len(order) // 10)])
     classes = sorted({int(label) for label in labels[rest]})
@@ -67,7 +71,7 @@ def choose_c(features: NDArray[np.float64], labels: NDArray[np.int64], seed: int
         predicted = np.array(classes)[(features[held_out] @ rows.T + offsets).argmax(1)]
         return float((predicted == labels[held_out]).mean())
 
-    return max(GRID, key=accuracy)
+    return max(reversed(GRID), key=accuracy)
 
 
 def fit_svms(
@@ -77,10 +81,14 @@ def fit_svms(
     from joblib import Parallel, delayed
     from sklearn.svm import LinearSVC
 
+    if len(np.unique(labels)) < 2:
+        raise ValueError("DeeSIL: only one class is at hand, and an SVM needs two: use larger states, or a memory")
+
     def one(label: int) -> tuple[NDArray[np.float64], float]:
         # The primal solver: there are more images than features. It draws no random numbers.
         svm = LinearSVC(C=c, dual=False).fit(features, labels == label)
         return svm.coef_[0], float(svm.intercept_[0])
 
-    found = Parallel(n_jobs=torch.get_num_threads(), prefer="threads")(delayed(one)(label) for label in classes)
+    # All cores: how many there are changes no bit of any SVM.
+    found = Parallel(n_jobs=-1, prefer="threads")(delayed(one)(label) for label in classes)
     return np.stack([row for row, _ in found]), np.array([offset for _, offset in found])

@@ -40,9 +40,10 @@ def fit(
 ) -> None:
     """Train `network` in place on the task's images. Each `stage` of a training has its own name."""
     network.to(task.fabric.device).train()
-    optimizer = SGD(
-        network.parameters(), schedule.lr, schedule.momentum, weight_decay=schedule.weight_decay, foreach=True
+    decay = schedule.weight_decay * (
+        schedule.weight_decay_states / (task.state + 1) if schedule.weight_decay_states else 1
     )
+    optimizer = SGD(network.parameters(), schedule.lr, schedule.momentum, weight_decay=decay, foreach=True)
     at = _Position(network, optimizer, stage)
     at.resume(task)
     model, stepper = task.fabric.setup(network, optimizer)
