@@ -1,4 +1,4 @@
-"""The heads beyond the paper's table, and those that read what their trainer left: worked by hand, or against others."""
+"""The heads beyond the paper, and those that read what their trainer left: worked by hand, or against scikit-learn."""
 
 import math
 from dataclasses import replace
@@ -44,8 +44,7 @@ def test_wa_makes_new_rows_as_long_as_past_ones_on_average():
 
 
 def test_wa_takes_the_mean_of_the_lengths_over_several_new_classes():
-    # past: 5. New: 3 and 7, mean 5 in all: nothing to do. New: 1 and 4, mean 2.5: factor 2 (lengths' median and norm
-    # of the mean would both give another one).
+    # past: 5. New: 3 and 7, mean 5: nothing to do. New: 1 and 4, mean 2.5: factor 2.
     for new, expected in (([[3, 0], [0, 7]], [[3, 0], [0, 7]]), ([[1, 0], [0, -4]], [[2, 0], [0, -8]])):
         rows = [[3, 4], *new]
         head = heads.wa(make_evidence(rows, [1, 1, 1], rows, [1, 1, 1], first_state=[0, 1, 1]))
@@ -167,7 +166,7 @@ def images_of(counts, seed, dimensions=3):
 
 
 def with_images(counts, past, seed=0):
-    """Evidence with these numbers of images; new classes have exemplars too, which are nonsense: nobody may use them."""
+    """Evidence with these numbers of images; new classes also have exemplars, but nonsense: nobody may use them."""
     features, labels = images_of(counts, seed)
     is_past = labels < past
     layer = torch.zeros(len(counts), 3).tolist()

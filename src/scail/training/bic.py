@@ -73,7 +73,7 @@ def held_out(task: Task) -> tuple[Tensor, Tensor]:
     """Rows to train on, and rows held out: ceil(10 %) of each past class's exemplars, and as many of each new class.
 
     Of q exemplars, best first, those at positions 1, 10, 20, ... are held out: always the same ones, however small the
-    memory of a class becomes, so that no state trains on what another holds out. A class with one exemplar keeps it for
+    memory of a class becomes: once a class is past, no state trains on them. A class with one exemplar keeps it for
     training. Held-out exemplars are exemplars: they count in B.
     """
     chosen, most = [], 0
