@@ -109,7 +109,7 @@ def quick(dataset: str = "glyphs") -> Experiment:
         first_schedule=first,
         later_schedule=later,
         balanced_schedule=Schedule(epochs=10, lr=0.01, batch_size=32, decay="cosine", divide_by_state=True),
-        distill_schedule=Schedule(epochs=10, lr=2.0, batch_size=32, weight_decay=1e-5, decay="cosine"),
+        distill_schedule=Schedule(epochs=10, lr=4.0, batch_size=32, weight_decay=1e-5, decay="cosine"),
         bic_first_schedule=first,
         bic_schedule=Schedule(epochs=8, lr=0.05, batch_size=32, weight_decay=2e-4, decay="cosine"),
         bic_correction_schedule=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
