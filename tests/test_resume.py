@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ import torch
 from scail.images import Augmentation
 from scail.recipes import Schedule
 from scail.store import Store
-from scail.training import FineTune, Interrupted, Joint, Task
+from scail.training import Balanced, FineTune, Interrupted, Joint, Task
 
 RUN = [
     *(sys.executable, "-m", "scail", "run", "--dataset", "digits", "--states", "3", "--epochs", "8,6"),
@@ -140,8 +141,8 @@ def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path)
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6 + 6
 
 
-@pytest.mark.parametrize("decay", ["cosine", "plateau"])
-def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, decay):
+@pytest.mark.parametrize(("name", "decay"), [("fine_tune", "cosine"), ("fine_tune", "plateau"), ("e2e", "cosine")])
+def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, name, decay):
     from lightning_fabric import Fabric
 
     draw = torch.Generator().manual_seed(0)
@@ -150,6 +151,10 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, d
     schedule = Schedule(epochs=4, lr=0.5, batch_size=16, decay=decay, patience=0)
     trainer = FineTune(Joint("resnet8", schedule), schedule)
     fabric = Fabric(accelerator="cpu", devices=1)
+    previous = None
+    if name == "e2e":  # two stages, and a teacher
+        previous = trainer.train(Task(0, images[:20], 0 * labels[:20], 1, None, Augmentation(1), 5, fabric))
+        trainer = Balanced(trainer, replace(schedule, epochs=2), distill=True)
 
     def train(stop_after: int | None, checkpoint):
         batches = 0
@@ -159,13 +164,16 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, d
             batches += 1
             return batches == stop_after
 
+        state = 0 if previous is None else 1
         task = Task(
-            0, images, labels, 2, None, Augmentation(1), 5, fabric, stop_asked=stop_asked, checkpoint=checkpoint
+            state, images, labels, 2, previous, Augmentation(1), 5, fabric,
+            stop_asked=stop_asked, checkpoint=checkpoint, past_classes=state, budget=25,
         )  # fmt: skip
         return trainer.train(task).state_dict()
 
     whole = train(None, None)
-    for stop_after in (1, 3, 4, 6, 13):  # four batches an epoch: within epochs and at their ends
+    # Four batches an epoch: within epochs and at their ends; e2e's second stage begins after batch 16.
+    for stop_after in (1, 3, 4, 6, 13) if name != "e2e" else (2, 16, 17, 20):
         checkpoint = Store(store_dir).checkpoint(f"{stop_after}")
         with pytest.raises(Interrupted):
             train(stop_after, checkpoint)
