@@ -87,6 +87,17 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Paper:
+    """Print what was measured beside what was published, cell by cell, and which settings differ from the paper's.
+
+    Give one or several folders of `scail run`. A run that matches no published cell is named with what differs.
+    """
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Folders of runs."""
+
+
+@dataclass(frozen=True)
 class Methods:
     """List the methods: what each one does, and what it needs."""
 
@@ -105,6 +116,7 @@ class StoreTools:
 
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
+    | Annotated[Paper, tyro.conf.subcommand("paper")]
     | Annotated[Methods, tyro.conf.subcommand("methods")]
     | Annotated[Datasets, tyro.conf.subcommand("datasets")]
     | Annotated[StoreTools, tyro.conf.subcommand("store")]
@@ -253,6 +265,40 @@ def _run(run: Run) -> None:
     console.print(where, highlight=False, soft_wrap=True)
 
 
+def _paper(command: Paper) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from scail.report.paper import compare, differences, find_runs, gaps, nearest, read_run
+
+    console, everything = Console(), []
+    for run in find_runs(command.runs):
+        config, summary = read_run(run)
+        found = compare(config, summary)
+        everything += found
+        if not found:
+            console.print(
+                f"{run}: matches no published cell: {nearest(config, summary)}.", highlight=False, soft_wrap=True
+            )
+            continue
+        table = Table("method", "data", "Z", "B", "measured", "published", "difference", box=None, pad_edge=False)
+        for one in found:
+            values = (f"{one.measured:.1f}", f"{one.published:.1f}", f"{one.measured - one.published:+.1f}")
+            table.add_row(one.label, one.dataset, str(one.states), str(one.memory), *values)
+        console.print(f"{run} (seed {config['experiment']['seed']}): top-5, {summary['averaging']}", highlight=False)
+        console.print(table)
+        differing = differences(config)
+        console.print(
+            f"Differs from the paper in: {'; '.join(differing) or 'nothing that the recipe has'}\n", soft_wrap=True
+        )
+    if everything:
+        table = Table("method", "G_IL measured", "published", "configurations", box=None, pad_edge=False)
+        for label, (mine, theirs, count) in gaps(everything).items():
+            table.add_row(label, "–" if mine is None else f"{mine:.2f}", f"{theirs:.2f}", str(count))
+        console.print("G_IL over the configurations above, and published over the same ones:")
+        console.print(table)
+
+
 def _methods(_: Methods) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -292,6 +338,7 @@ def _datasets(_: Datasets) -> None:
 
 _COMMANDS: dict[type, Any] = {
     Run: _run,
+    Paper: _paper,
     Methods: _methods,
     Datasets: _datasets,
     StoreTools: lambda tools: run_store_command(tools.command),
