@@ -223,6 +223,15 @@ def test_listings(capsys):
     assert code == 0 and all(name in out for name in ("glyphs", "digits", "cifar100"))
 
 
+def test_recipes_are_listed_and_printed_in_full(capsys):
+    code, out, _ = call(capsys, "recipes")
+    assert code == 0 and "quick" in out and "paper" in out
+    code, out, _ = call(capsys, "recipes", "paper", "--dataset", "cifar100")
+    assert code == 0 and json.loads(out)["first_schedule"]["epochs"] == 300
+    code, _, err = call(capsys, "recipes", "secret")
+    assert code == 2 and "unknown recipe 'secret'; known: quick, paper" in err
+
+
 def test_unknown_commands_and_options_are_errors(capsys):
     assert call(capsys, "fly")[0] == 2
     assert call(capsys, "run", "--flie", "1")[0] == 2

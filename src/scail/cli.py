@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -29,8 +30,8 @@ class Run:
     `scail run --states 20 --memory 1% --methods ft,scail --select herding --seeds 3 --out runs/mine`.
     """
 
-    dataset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "glyphs"
-    """Which images: see `scail datasets`."""
+    dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
+    """Which images: a name (see `scail datasets`), or a folder or list file of your own."""
     states: Annotated[str, tyro.conf.arg(metavar="Z|SIZES")] = "10"
     """Z, the number of states of equal size; or the number of new classes in each, as 50,10,10,10,10,10."""
     first_state: Annotated[str | None, tyro.conf.arg(metavar="N|half")] = None
@@ -63,7 +64,7 @@ class Run:
     images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Only so many training images a class (glyphs: 100 by default)."""
     image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Side of the images in pixels (glyphs only; 20 by default)."""
+    """Side of the images in pixels (glyphs: 20 by default; files of your own: 64)."""
     order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
     """Order in which classes arrive: seed, icarl, given, or a file with one class name per line."""
     seed: Annotated[int, tyro.conf.arg(metavar="N")] = 1
@@ -108,6 +109,16 @@ class Datasets:
 
 
 @dataclass(frozen=True)
+class Recipes:
+    """List the recipes, or print one in full: every hyper-parameter that `scail run --recipe` takes from it."""
+
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = None
+    """The recipe to print."""
+    dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
+    """For which data set."""
+
+
+@dataclass(frozen=True)
 class StoreTools:
     """Look into the store of trained states, check it, and make room."""
 
@@ -119,6 +130,7 @@ Command = (
     | Annotated[Paper, tyro.conf.subcommand("paper")]
     | Annotated[Methods, tyro.conf.subcommand("methods")]
     | Annotated[Datasets, tyro.conf.subcommand("datasets")]
+    | Annotated[Recipes, tyro.conf.subcommand("recipes")]
     | Annotated[StoreTools, tyro.conf.subcommand("store")]
 )
 
@@ -328,12 +340,23 @@ def _datasets(_: Datasets) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from scail.datasets.catalog import DATASETS
+    from scail.datasets.catalog import DATASETS, OWN_FILES
 
     table = Table("name", "what it is", box=None, pad_edge=False)
     for name, text in DATASETS.items():
         table.add_row(name, text)
+    table.add_row("PATH", OWN_FILES)
     Console().print(table)
+
+
+def _recipes(command: Recipes) -> None:
+    if command.name is None:
+        for name, recipe in RECIPES.items():
+            print(f"{name:8} {(recipe.__doc__ or '').splitlines()[0]}")
+    elif command.name not in RECIPES:
+        raise ValueError(f"unknown recipe {command.name!r}; known: {', '.join(RECIPES)}")
+    else:
+        print(json.dumps(asdict(RECIPES[command.name](command.dataset)), indent=1))
 
 
 _COMMANDS: dict[type, Any] = {
@@ -341,6 +364,7 @@ _COMMANDS: dict[type, Any] = {
     Paper: _paper,
     Methods: _methods,
     Datasets: _datasets,
+    Recipes: _recipes,
     StoreTools: lambda tools: run_store_command(tools.command),
 }
 

@@ -66,7 +66,7 @@ class Experiment:
     images_per_class: int | None = None
     """How many training images a class; None: all (glyphs: 100)."""
     image_size: int | None = None
-    """Side of the drawn images (glyphs only); None: 20."""
+    """Side of the images: glyphs (None: 20) and files of one's own (None: 64)."""
     states: int | tuple[int, ...] = 10
     """Z, the number of states; or how many classes are new in each."""
     first_state: int | Literal["half"] | None = None

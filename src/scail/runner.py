@@ -44,7 +44,7 @@ def run_experiment(
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise ValueError(f"seeds is {seeds} and jobs is {jobs}: expected 1 or more")
     started = time.perf_counter()
-    out = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{experiment.dataset}"
+    out = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}"
     setups = [set_up(replace(experiment, seed=experiment.seed + i)) for i in range(seeds)]
     place = Store(store or default_store_dir()).root  # a place that cannot be written is an error now
     if seeds > 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from scail.datasets.catalog import DATASETS
@@ -13,19 +15,27 @@ __all__ = ["DATASETS", "Dataset", "Split", "load_dataset"]
 def load_dataset(
     name: str, *, classes: int | None = None, images_per_class: int | None = None, image_size: int | None = None
 ) -> Dataset:
-    """The data set of this name: `classes` of it, with at most `images_per_class` training images each.
+    """The data set of this name or path: `classes` of it, with at most `images_per_class` training images each.
 
-    `glyphs` draws exactly what is asked for; the other sets are cut down to it. Only `glyphs` has a free `image_size`.
+    `glyphs` draws exactly what is asked for; the other sets are cut down to it. `glyphs` and files of one's own have a
+    free `image_size`.
     """
     if name not in DATASETS:
-        raise ValueError(f"unknown data set {name!r}; known: {', '.join(DATASETS)} (see `scail datasets`)")
+        if not Path(name).exists():
+            known = ", ".join(DATASETS)
+            raise ValueError(f"unknown data set {name!r}; known: {known}, or an existing folder or list file of images")
+        from scail.datasets.files import load_files
+
+        return _cut_down(load_files(Path(name), image_size), classes, images_per_class)
     if name == "glyphs":
         from scail.datasets.glyphs import load_glyphs
 
         asked = {"classes": classes, "train": images_per_class, "size": image_size}
         return load_glyphs(**{key: value for key, value in asked.items() if value is not None})
     if image_size is not None:
-        raise ValueError(f"image size {image_size}: only glyphs can be drawn at any size; {name} has its own")
+        raise ValueError(
+            f"image size {image_size}: only glyphs and files of one's own can have any; {name} has its own"
+        )
     if name == "digits":
         from scail.datasets.digits import load_digits as load
     else:

@@ -7,3 +7,6 @@ DATASETS: dict[str, str] = {
     "digits": "scikit-learn's scans of handwritten digits, 8 x 8 pixels (embedded; 10 classes)",
     "cifar100": "100 classes of 32 x 32 photographs (Parquet files in SCAIL_DATA/cifar100)",
 }
+OWN_FILES = (
+    "a folder with a sub-folder of images per class, or train/ and test/ of such; or a file of `path label` lines"
+)
