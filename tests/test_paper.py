@@ -85,7 +85,7 @@ def test_what_differs_is_said():
         "images_per_class: 50 (paper: None)",
     ]
     said = differences(run(quick("cifar100"), 1000, {})[0])
-    assert "first_schedule.epochs: 20 (paper: 300)" in said
+    assert "first_schedule.epochs: 16 (paper: 300)" in said
     assert "class_order: seed (paper: icarl)" in said
 
 

@@ -99,8 +99,8 @@ class Experiment:
 
 def quick(dataset: str = "glyphs") -> Experiment:
     """Fits a CPU: ResNet-8, a few short trainings."""
-    first = Schedule(epochs=20, lr=0.1, batch_size=32, decay="cosine")
-    later = Schedule(epochs=10, lr=0.1, batch_size=32, decay="cosine", divide_by_state=True)
+    first = Schedule(epochs=16, lr=0.1, batch_size=32, decay="cosine")
+    later = Schedule(epochs=8, lr=0.1, batch_size=32, decay="cosine", divide_by_state=True)
     return Experiment(
         recipe="quick",
         dataset=dataset,
@@ -108,7 +108,7 @@ def quick(dataset: str = "glyphs") -> Experiment:
         padding=2 if dataset in ("glyphs", "digits") else 4,
         first_schedule=first,
         later_schedule=later,
-        balanced_schedule=Schedule(epochs=10, lr=0.01, batch_size=32, decay="cosine", divide_by_state=True),
+        balanced_schedule=Schedule(epochs=8, lr=0.01, batch_size=32, decay="cosine", divide_by_state=True),
         distill_schedule=Schedule(epochs=10, lr=4.0, batch_size=32, weight_decay=1e-5, decay="cosine"),
         bic_first_schedule=first,
         bic_schedule=Schedule(epochs=8, lr=0.05, batch_size=32, weight_decay=2e-4, decay="cosine"),
