@@ -146,6 +146,12 @@ def test_candidates_and_the_published_reading_need_no_training(run, tmp_path, ca
         (["--jobs", "0"], "jobs is 0"),
         (["--network", "resnet9000"], "unknown network 'resnet9000'"),
         (["--candidates", "0"], "--candidates 0"),
+        (["--candidates", "5,6"], "--candidates 5,6"),
+        (["--memory", "10,20"], "--memory 10,20"),
+        (["--first-state", "4,1"], "--first-state 4,1"),
+        (["--seed", "-1"], "seed is -1"),
+        (["--states", "6", "--methods", "deesil"], "method deesil: in state 0 only one class"),
+        (["--accelerator", "mps"], "accelerator mps"),
         (["--order", "nowhere.txt"], "--order nowhere.txt"),
         (["--image-size", "30"], "only glyphs"),
         (["--classes", "60"], "classes is 60"),
@@ -166,6 +172,59 @@ def test_a_folder_that_holds_other_things_is_left_alone(capsys, tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "mine"
     (tmp_path / "file").write_text("")
     assert "is a file" in call(capsys, *TINY, "--out", tmp_path / "file", "--store", tmp_path / "s" / "store")[2]
+
+
+def test_two_runs_do_not_write_into_one_folder(capsys, tmp_path):
+    from filelock import FileLock
+
+    (tmp_path / "run").mkdir()
+    options = (*TINY, "--methods", "ft", "--select", "random", "--jobs", 1, "--store", tmp_path / "store")
+    with FileLock(tmp_path / "run" / ".lock"):
+        code, _, err = call(capsys, *options, "--out", tmp_path / "run")
+    assert code == 2 and "another run is writing there" in err
+    assert call(capsys, *options, "--out", tmp_path / "run")[0] == 0
+
+
+def test_a_folder_that_is_used_again_keeps_nothing_of_the_old_run(capsys, tmp_path):
+    options = (*TINY, "--select", "random", "--jobs", 1, "--store", tmp_path / "store", "--out", tmp_path / "run")
+    assert call(capsys, *options, "--methods", "ft,full", "--seeds", 3)[0] == 0
+    assert call(capsys, *options, "--methods", "ft_l2", "--seeds", 2)[0] == 0
+    assert sorted(p.name for p in (tmp_path / "run").glob("seed-*")) == ["seed-1", "seed-2"]
+    files = {p.name for p in (tmp_path / "run" / "seed-1").rglob("*.npz")}
+    assert files == {"ft_l2-random.npz"}
+
+
+def test_runs_started_in_the_same_second_have_folders_of_their_own(tmp_path):
+    from scail.runner import _new_folder
+
+    assert [_new_folder(tmp_path, "x").name for _ in range(3)] == ["x", "x-2", "x-3"]
+
+
+def test_with_states_of_one_class_deesil_is_left_out_of_all_with_a_note(tmp_path):
+    from dataclasses import replace
+
+    from scail.experiment import set_up
+    from scail.recipes import quick
+
+    setup = set_up(replace(quick("digits"), states=10))
+    assert any("DeeSIL is left out: in state 0 only one class" in note for note in setup.notes)
+    assert "deesil" not in {method for line in setup.lines for method in line.methods}
+
+
+def test_lines_are_strict_json_even_where_classes_have_no_exemplars(capsys, tmp_path):
+    options = (*TINY, "--methods", "ft_nem", "--memory", 3, "--select", "random", "--jobs", 1)
+    assert call(capsys, *options, "--out", tmp_path / "run", "--store", tmp_path / "store")[0] == 0
+    text = (tmp_path / "run" / "results.jsonl").read_text()
+    assert "Infinity" not in text and "NaN" not in text
+
+
+def test_an_order_file_that_is_no_text_or_has_a_byte_order_mark(capsys, tmp_path):
+    order = tmp_path / "order"
+    order.write_bytes(b"\xff\xfe\x00\x80")
+    options = (*TINY, "--methods", "ft", "--select", "random", "--jobs", 1, "--order", order, "--store", tmp_path / "s")
+    assert "not a text file" in call(capsys, *options, "--out", tmp_path / "a")[2]
+    order.write_text("\ufeff5\n4\n3\n2\n1\n0\n", encoding="utf-8")
+    assert call(capsys, *options, "--out", tmp_path / "b")[0] == 0
 
 
 def test_a_training_that_diverges_names_state_epoch_and_rate(tmp_path):

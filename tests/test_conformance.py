@@ -138,3 +138,15 @@ def test_the_table_can_be_recomputed_from_the_directory(measured):
     written = json.loads((measured.directory / "summary.json").read_text())
     recomputed = summarise(RunDirectory(measured.directory).rows())
     assert {k: v for k, v in written.items() if k not in ("seconds", "world_size")} == recomputed
+
+
+def test_a_state_from_the_store_serves_a_data_set_with_more_classes(tiny, tmp_path):
+    """The same classes stand in other rows there: exemplars must be the same images, not the same row numbers."""
+    few = replace(tiny, classes=4, states=2, class_order="given", methods=("ft", "scail"), select=("random",), memory=8)
+    more = replace(few, classes=8, states=4)
+    run_experiment(few, tmp_path / "few", store=tmp_path / "shared", jobs=1)
+    reused = run_experiment(more, tmp_path / "a", store=tmp_path / "shared", jobs=1)
+    fresh = run_experiment(more, tmp_path / "b", store=tmp_path / "fresh", jobs=1)
+    assert reused.summary["trained_epochs"] < fresh.summary["trained_epochs"]
+    strip = lambda results: [replace(row, trained_epochs=0) for row in results.rows]  # noqa: E731
+    assert strip(reused) == strip(fresh)

@@ -58,6 +58,59 @@ def test_every_damage_is_noticed_and_named(store_dir, file, damage):
     assert store.load("k").facts["value"] == 2.0
 
 
+@pytest.mark.parametrize(
+    "record", ["{}", '{"format": null}', '{"format": 1, "facts": null}', '{"format": 1, "facts": {"made_from": "x"}}']
+)
+def test_records_of_the_wrong_shape_are_damage_and_can_be_listed(store_dir, record):
+    store = Store(store_dir)
+    store.save("k", entry())
+    (store_dir / "states" / "k" / "entry.json").write_text(record)
+    with pytest.raises(DamagedEntry):
+        store.load("k")
+    (item,) = store.listing()
+    assert (item.facts, item.previous) == ({}, "") and item.size > 0
+
+
+MANY = """
+import sys
+from pathlib import Path
+import torch
+from scail.store import Entry, Store
+store = Store(Path(sys.argv[1]))
+for n in range(60):
+    store.save(f"key{n % 5}", Entry({"a": torch.ones(500)}, {"made_from": {}}))
+    store.load(f"key{(n + 1) % 5}")
+    store.listing()
+"""
+
+
+def test_processes_that_begin_write_and_evict_together_do_not_disturb_each_other(store_dir):
+    """From the very first moment, with the same keys, and under a limit that forces eviction all the time."""
+    limit = os.environ | {"SCAIL_STORE_LIMIT": "8KB"}
+    command = [sys.executable, "-c", MANY, str(store_dir)]
+    running = [subprocess.Popen(command, env=limit, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    for process in running:
+        _, said = process.communicate()
+        assert process.returncode == 0, said
+
+
+def test_waiting_for_a_lock_can_be_given_up(store_dir):
+    class Enough(Exception):
+        pass
+
+    def give_up() -> None:
+        raise Enough
+
+    with Store(store_dir).lock("k"), pytest.raises(Enough), Store(store_dir).lock("k", give_up):
+        pass
+
+
+def test_a_limit_that_is_none_names_its_source(store_dir, monkeypatch):
+    monkeypatch.setenv("SCAIL_STORE_LIMIT", "lots")
+    with pytest.raises(StoreError, match="SCAIL_STORE_LIMIT: size 'lots'"):
+        Store(store_dir)
+
+
 def test_a_newer_format_is_refused_and_left_alone(store_dir):
     store = Store(store_dir)
     store.save("k", entry())

@@ -72,7 +72,7 @@ class Run:
     seeds: Annotated[int, tyro.conf.arg(metavar="K")] = 1
     """Run so many seeds, from --seed on, and give means and standard deviations."""
     threads: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """CPU threads of one training (1 by default)."""
+    """CPU threads of one training (1 by default; DeeSIL's SVMs use all cores)."""
     jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Trainings at a time. Default: as the cores allow. Never changes a number."""
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
@@ -155,6 +155,10 @@ def main(argv: list[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()  # the reader (head, less) has seen enough
         sys.exit(141)
+    except OSError as error:
+        if os.environ.get("SCAIL_DEBUG"):
+            raise
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
     sys.exit(0)
 
 
@@ -180,7 +184,7 @@ def experiment_of(run: Run) -> Experiment:
         first_state=_first_state(run.first_state),
         memory=run.memory
         if run.memory.endswith("%")
-        else _numbers("--memory", run.memory, "a number, or a share as 2%")[0],
+        else _number("--memory", run.memory, "a number, or a share as 2%"),
         methods=tuple(name.strip() for name in run.methods.split(",") if name.strip()),
         select=selects,
         candidates=_candidates(run.candidates, recipe.candidates),
@@ -216,12 +220,19 @@ def _numbers(option: str, text: str, expected: str) -> tuple[int, ...]:
         raise ValueError(f"{option} {text}: expected {expected}") from None
 
 
+def _number(option: str, text: str, expected: str) -> int:
+    numbers = _numbers(option, text, expected)
+    if len(numbers) != 1:
+        raise ValueError(f"{option} {text}: expected {expected}")
+    return numbers[0]
+
+
 def _candidates(text: str | None, default: int | None) -> int | None:
     if text is None:
         return default
     if text == "all":
         return None
-    (count,) = _numbers("--candidates", text, "a number, or all")[:1]
+    count = _number("--candidates", text, "a number, or all")
     if count < 1:
         raise ValueError(f"--candidates {text}: expected 1 or more, or all")
     return count
@@ -233,13 +244,16 @@ def _order(text: str | None) -> str | tuple[str, ...] | None:
     path = Path(text)
     if not path.is_file():
         raise ValueError(f"--order {text}: expected seed, icarl, given, or a file with one class name per line")
-    return tuple(line for line in path.read_text(encoding="utf-8").splitlines() if line)
+    try:
+        return tuple(line for line in path.read_text(encoding="utf-8-sig").splitlines() if line)
+    except UnicodeDecodeError:
+        raise ValueError(f"--order {text}: not a text file; expected one class name per line, in UTF-8") from None
 
 
 def _first_state(text: str | None) -> int | Literal["half"] | None:
     if text is None or text == "half":
         return text  # type: ignore[return-value]
-    return _numbers("--first-state", text, "a number of classes, or half")[0]
+    return _number("--first-state", text, "a number of classes, or half")
 
 
 def _run(run: Run) -> None:
@@ -268,10 +282,10 @@ def _run(run: Run) -> None:
         display.end()
     out = results.directory
     write_text(out / "table.md", markdown_table(results.summary))
-    for folder in [out] if run.seeds == 1 else sorted(out.glob("seed-*")):
-        write_figures(RunDirectory(folder))
     console.print(rich_table(results.summary))
     console.print(caption(results.summary), highlight=False, soft_wrap=True)
+    for seed in range(run.seed, run.seed + run.seeds):
+        write_figures(RunDirectory(out if run.seeds == 1 else out / f"seed-{seed}"))
     trained, seconds = results.summary["trained_epochs"], results.summary["seconds"]
     where = f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/"
     console.print(where, highlight=False, soft_wrap=True)

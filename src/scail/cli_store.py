@@ -51,7 +51,7 @@ class Rm:
 class Gc:
     """Make room: remove what is left over from dead runs, then what was not used for longest, down to a limit.
 
-    Every write keeps the store below SCAIL_STORE_LIMIT (50GB) in the same way.
+    Every write keeps the finished states below SCAIL_STORE_LIMIT (50GB), least recently used first.
     """
 
     limit: Annotated[str | None, tyro.conf.arg(metavar="SIZE")] = None
@@ -150,6 +150,8 @@ def _show(command: Show, store: Store) -> None:
 
 
 def _rm(command: Rm, store: Store) -> None:
+    if not command.keys:
+        raise ValueError("give the keys of the states to remove; see `scail store ls`")
     entries = store.listing()
     chosen = {item.key: item for item in (_one(entries, key) for key in command.keys)}
     dependents = _dependents(entries)
@@ -180,14 +182,14 @@ def _gc(command: Gc, store: Store) -> None:
 def _verify(command: Verify, store: Store) -> None:
     from rich.progress import track
 
-    from scail.store import DamagedEntry
+    from scail.store import StoreError
 
     damaged = 0
     entries = store.listing()
     for item in track(entries, "checking", disable=not sys.stdout.isatty(), transient=True):
         try:
             store.load(item.key, use=False)
-        except DamagedEntry as damage:
+        except StoreError as damage:
             damaged += 1
             print(f"damaged: {damage}")
             if command.remove:

@@ -86,9 +86,12 @@ def confusion_matrix(predicted_N: Tensor, labels_N: Tensor, num_classes: int) ->
 
 
 def true_class_scores(scores_NC: Tensor, labels_N: Tensor, past: int) -> dict[str, float | None]:
-    """Figures 2a and 3: the mean score of the true class, for test images of past and of new classes."""
+    """Figures 2a and 3: the mean score of the true class, for test images of past and of new classes.
+
+    Images whose class cannot be predicted at all (no exemplars, nearest mean) have no score and are left out.
+    """
     own = scores_NC.gather(1, labels_N[:, None])[:, 0].double()
-    groups = {"past": own[labels_N < past], "new": own[labels_N >= past]}
+    groups = {"past": own[(labels_N < past) & own.isfinite()], "new": own[(labels_N >= past) & own.isfinite()]}
     return {name: values.mean().item() if len(values) else None for name, values in groups.items()}
 
 

@@ -13,6 +13,8 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+SELECTION_VERSION = 1  # raise it when a change makes other exemplars: states trained with them are then not reused
+
 
 def places(budget: int, num_classes: int) -> list[int]:
     """How many exemplars each class may keep: floor(B / N), and the remainder one each to the earliest classes.

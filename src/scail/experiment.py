@@ -76,6 +76,8 @@ def set_up(experiment: Experiment) -> Setup:
         experiment.dataset, classes=experiment.classes, images_per_class=experiment.images_per_class,
         image_size=experiment.image_size,
     )  # fmt: skip
+    if not 0 <= experiment.seed < 2**32:
+        raise ValueError(f"seed is {experiment.seed}, expected 0 to {2**32 - 1}")
     order = class_order(experiment.class_order, dataset.class_names, experiment.seed)
     first = (len(order) + 1) // 2 if experiment.first_state == "half" else experiment.first_state
     states = split_into_states(dataset, experiment.states, order, first)
@@ -86,18 +88,37 @@ def set_up(experiment: Experiment) -> Setup:
         raise ValueError(f"threads is {experiment.threads}, expected 1 or more")
     network = create_network(experiment.network, dataset.shape[0], len(order), generator_for(0, "described"))
     described = describe_network(network, *dataset.shape[1:])
+    _check_accelerator(experiment)
     methods, notes = choose_methods(experiment.methods, memory)
+    alone = [s.index for s in states if len(s.class_names) == 1 and (s.index == 0 or memory == 0)]
+    if alone and "deesil" in methods:
+        reason = f"in state {alone[0]} only one class is at hand, and an SVM needs two"
+        if "deesil" in experiment.methods:
+            raise ValueError(f"method deesil: {reason}; leave it out, or use larger states")
+        methods, notes = tuple(m for m in methods if m != "deesil"), (*notes, f"DeeSIL is left out: {reason}")
     if 0 < memory < len(order):
         notes += (
             f"memory of {memory} images for {len(order)} classes: in the end only the earliest {memory} keep one",
         )
     past = states[-1].past_classes
-    if "bic" in methods and memory <= past:
+    if "bic" in methods and 2 * memory <= 3 * past:
         notes += (
-            f"BiC: with a memory of {memory} images for {past} past classes nothing can be held out: no correction",
+            f"BiC: with a memory of {memory} images for {past} past classes nothing can be held out in the last states",
         )
     lines = _lines(methods, experiment.select, memory)
     return Setup(experiment, dataset, states, memory, described, lines, notes)
+
+
+def _check_accelerator(experiment: Experiment) -> None:
+    """A device that is not there is an error before anything is written."""
+    if experiment.accelerator in ("auto", "cpu"):
+        return
+    from lightning_fabric import Fabric
+
+    try:
+        Fabric(accelerator=experiment.accelerator, devices=1)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"accelerator {experiment.accelerator}: {error}; use auto or cpu") from error
 
 
 def describe(setup: Setup) -> str:
@@ -209,35 +230,37 @@ def run_line(setup: Setup, line: Line, store: Store, watch: Watch) -> Iterator[M
     chain = chain_of(setup, line)
     warnings.filterwarnings("ignore", message="memory of .* images for .* classes")  # said once, by `set_up`
     for step in trajectory(chain, setup.dataset, store, fabric, watch):
-        features, labels = _test_features(setup, chain, step, store, fabric)
+        features, labels = _test_features(setup, chain, step, store, fabric, watch)
         yield _measure(setup, chain, line, step, features, labels, provenance)
 
 
 def _test_features(
-    setup: Setup, chain: Chain, step: Step, store: Store, fabric: Fabric
+    setup: Setup, chain: Chain, step: Step, store: Store, fabric: Fabric, watch: Watch
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Features and labels of the test images of all classes seen: taken once, for every head."""
     seen = chain.states[: step.state.index + 1]
     labels = torch.cat([state.test_labels for state in seen])
     images = setup.dataset.test.images[torch.cat([state.test_indices for state in seen])]
-    if setup.experiment.keep_features:
-        made_from = {"previous": step.key, "test_data": fingerprint_of(images, labels)}
-        if entry := store.find(key_of(made_from), lambda damage: None):
-            return entry.tensors["features_ND"], labels
     network = step.learned.network
-    network.to(fabric.device)
-    with fabric.autocast():
-        features = extract_features(network, images)
-    network.cpu()
-    if setup.experiment.keep_features:
-        facts = {
-            "made_from": made_from,
-            "dataset": setup.dataset.name,
-            "state": step.state.index,
-            "kind": "test features",
-        }
-        store.save(key_of(made_from), Entry({"features_ND": features}, facts))
-    return features, labels
+
+    def extract() -> torch.Tensor:
+        network.to(fabric.device)
+        with fabric.autocast():
+            features = extract_features(network, images)
+        network.cpu()
+        return features
+
+    if not setup.experiment.keep_features:
+        return extract(), labels
+    made_from = {"previous": step.key, "test_data": fingerprint_of(images, labels)}
+    key = key_of(made_from)
+    with store.lock(key):
+        entry = store.find(key, lambda damage: watch.note(step.state, f"test features damaged, made again ({damage})"))
+        if entry is None:
+            facts = {"made_from": made_from, "dataset": setup.dataset.name, "state": step.state.index}
+            entry = Entry({"features_ND": extract()}, facts | {"kind": "test features"})
+            store.save(key, entry)
+    return entry.tensors["features_ND"], labels
 
 
 def _measure(

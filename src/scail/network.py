@@ -13,6 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
+NETWORK_VERSION = 1  # raise it when a change makes other networks or features: states are then not reused
 _EXTRACT_BATCH = 256
 
 

@@ -106,7 +106,8 @@ def _run_in_processes(jobs: Sequence[Job], store: Path, processes: int, receive:
     queue = context.Queue()
     pool = ProcessPoolExecutor(processes, context, _begin_worker, (queue,))
     try:
-        futures = [pool.submit(_work_in_process, j.number, j.setup.experiment, j.line, store) for j in jobs]
+        with _signals_blocked():  # until a worker is ready to handle them
+            futures = [pool.submit(_work_in_process, j.number, j.setup.experiment, j.line, store) for j in jobs]
         _listen(queue, futures, receive)
     except BaseException as error:
         for process in list(pool._processes.values()):
@@ -118,7 +119,23 @@ def _run_in_processes(jobs: Sequence[Job], store: Path, processes: int, receive:
             ) from error
         raise
     finally:
-        pool.shutdown(cancel_futures=True)
+        workers = list((pool._processes or {}).values())
+        try:
+            pool.shutdown(cancel_futures=True)
+        except KeyboardInterrupt:  # a second Ctrl-C: at once
+            for process in workers:
+                process.kill()
+            raise
+
+
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """New processes inherit this: Ctrl-C does not hit them while they import."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _listen(queue: Any, futures: Sequence[Future[None]], receive: Receive) -> None:
@@ -143,6 +160,7 @@ def _begin_worker(queue: Any) -> None:
     _queue = queue
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: _stop.set())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

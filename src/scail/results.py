@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scail.evaluation import gap_to_full, incremental_mean
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 AVERAGING = "mean over the incremental states 1..Z-1; state 0 excluded"
 
@@ -65,23 +69,43 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
+        self._lock: FileLock | None = None
         self._matrices: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
 
     def begin(self, config: Mapping[str, Any]) -> None:
-        """Start afresh here. A directory that holds anything but a run is left alone: that is an error."""
-        if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"--out {self.path}: is a file; give a directory")
-        if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / "config.json").is_file():
-            raise ValueError(f"--out {self.path}: holds files that are not a scail run; give an empty or new directory")
+        """Start afresh here, alone. A directory that holds anything but a run is left alone: that is an error."""
+        from filelock import FileLock, Timeout
+
         try:
-            (self.path / "confusion").mkdir(parents=True, exist_ok=True)
+            if self.path.exists() and not self.path.is_dir():
+                raise ValueError(f"--out {self.path}: is a file; give a directory")
+            inside = {path.name for path in self.path.iterdir()} if self.path.is_dir() else set()
+            if inside - {".lock"} and "config.json" not in inside:
+                raise ValueError(f"--out {self.path}: holds files that are not a scail run; give a new directory")
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(self.path / ".lock")
+            self._lock.acquire(timeout=0)
+            for old in [*self.path.glob("seed-*/config.json")]:
+                shutil.rmtree(old.parent)
+            for name in ("confusion", "figures"):
+                shutil.rmtree(self.path / name, ignore_errors=True)
+            for name in ("summary.json", "table.md"):
+                (self.path / name).unlink(missing_ok=True)
+            (self.path / "confusion").mkdir()
             write_text(self.path / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
             for name in ("results.jsonl", "weights.jsonl"):
                 write_text(self.path / name, "")
+        except Timeout:
+            raise ValueError(
+                f"--out {self.path}: another run is writing there; wait, or give another directory"
+            ) from None
         except OSError as error:
             raise ValueError(f"--out {self.path}: cannot write there: {error.strerror or error}") from error
-        for old in [*self.path.glob("confusion/*.npz"), self.path / "summary.json", self.path / "table.md"]:
-            old.unlink(missing_ok=True)
+
+    def end(self) -> None:
+        """Let others write here."""
+        if self._lock is not None:
+            self._lock.release()
 
     def add(
         self, rows: Sequence[Row], weights: Mapping[str, Any] | None, confusion: Mapping[str, np.ndarray[Any, Any]]
@@ -94,7 +118,7 @@ class RunDirectory:
             name = f"{row.method}-{row.select}" if row.select else row.method
             self._matrices.setdefault(name, {})[f"state_{row.state}"] = confusion[row.method]
             aside = self.path / "confusion" / f".{name}.npz"
-            np.savez_compressed(aside, allow_pickle=False, **self._matrices[name])
+            np.savez_compressed(aside, **self._matrices[name])  # type: ignore[arg-type]
             aside.replace(self.path / "confusion" / f"{name}.npz")
 
     def sort(self, methods: Sequence[tuple[str, str | None]]) -> None:
@@ -112,7 +136,7 @@ class RunDirectory:
 
 
 def _lines(records: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    return "".join(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n" for record in records)
 
 
 def _append(path: Path, records: Iterable[Mapping[str, Any]]) -> None:

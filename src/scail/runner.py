@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -44,11 +46,12 @@ def run_experiment(
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise ValueError(f"seeds is {seeds} and jobs is {jobs}: expected 1 or more")
     started = time.perf_counter()
-    out = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}"
+    out = out or _new_folder(Path("runs"), f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}")
     setups = [set_up(replace(experiment, seed=experiment.seed + i)) for i in range(seeds)]
     place = Store(store or default_store_dir()).root  # a place that cannot be written is an error now
+    together = RunDirectory(out)
     if seeds > 1:
-        RunDirectory(out).begin({"seeds": [setup.experiment.seed for setup in setups], "configurations": "seed-*/"})
+        together.begin({"seeds": [setup.experiment.seed for setup in setups], "configurations": "seed-*/"})
     folders = [RunDirectory(out if seeds == 1 else out / f"seed-{s.experiment.seed}") for s in setups]
     todo, folder_of = list[Job](), list[RunDirectory]()
     for folder, setup in zip(folders, setups, strict=True):
@@ -65,7 +68,20 @@ def run_experiment(
 
     begin(todo)
     run_jobs(todo, place, jobs or default_processes(experiment, len(todo)), keep)
-    return _finish(out, setups, folders, time.perf_counter() - started)
+    results = _finish(out, setups, folders, time.perf_counter() - started)
+    for folder in (together, *folders):
+        folder.end()
+    return results
+
+
+def _new_folder(place: Path, name: str) -> Path:
+    """A folder that no other run has, even one that was started in the same second."""
+    for n in itertools.count(1):
+        folder = place / (name if n == 1 else f"{name}-{n}")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+    raise AssertionError
 
 
 def _finish(out: Path, setups: Sequence[Setup], folders: Sequence[RunDirectory], seconds: float) -> Results:

@@ -92,12 +92,22 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
-        self.limit = parse_size(os.environ.get("SCAIL_STORE_LIMIT") or _DEFAULT_LIMIT)
+        try:
+            self.limit = parse_size(os.environ.get("SCAIL_STORE_LIMIT") or _DEFAULT_LIMIT)
+        except ValueError as error:
+            raise StoreError(f"SCAIL_STORE_LIMIT: {error}") from None
         with _clear_errors(self.root):
-            mark = self.root / "store.json"
-            if self.root.is_dir() and not mark.exists() and any(self.root.iterdir()):
-                raise StoreError(f"{self.root}: holds files that are not a scail store; give an empty or new directory")
-            for name in ("states", "unfinished", "locks"):
+            mark, own = self.root / "store.json", ("states", "unfinished", "locks")
+            if self.root.is_dir() and not mark.exists():
+                # Another process, or one that died, may have begun to make the store.
+                foreign = [
+                    p.name for p in self.root.iterdir() if p.name not in own and not p.name.startswith(".store.json")
+                ]
+                if foreign and not mark.exists():
+                    raise StoreError(
+                        f"{self.root}: holds files that are not a scail store ({foreign[0]}); give a new directory"
+                    )
+            for name in own:
                 (self.root / name).mkdir(parents=True, exist_ok=True)
             if not mark.exists():
                 _replace_file(mark, json.dumps({"scail store, format": FORMAT}).encode())
@@ -108,12 +118,20 @@ class Store:
 
         With `use`, this counts as its last use.
         """
-        from safetensors import SafetensorError
-        from safetensors.torch import load
-
         folder = self.root / "states" / key
         if not folder.is_dir():
             return None
+        try:
+            return self._read(folder, use)
+        except DamagedEntry:
+            if folder.is_dir():
+                raise
+            return None  # taken away meanwhile
+
+    def _read(self, folder: Path, use: bool) -> Entry:
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
         record = _read_json(folder / "entry.json")
         _check_format(folder, record.get("format"))
         try:
@@ -156,8 +174,13 @@ class Store:
                 aside.mkdir()
                 _write_flushed(aside / "tensors.safetensors", data)
                 _write_flushed(aside / "entry.json", json.dumps(record, indent=1).encode())
-                self.remove(key)  # only a damaged entry is ever written again
-                aside.rename(self.root / "states" / key)
+                self.remove(key)  # an entry is written again only where it was damaged
+                try:
+                    aside.rename(self.root / "states" / key)
+                except OSError:
+                    if not (self.root / "states" / key).is_dir():
+                        raise
+                    # Another process has just written the same entry: the same key, the same content.
                 _flush_folder(self.root / "states")
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
@@ -167,7 +190,7 @@ class Store:
         """Take an entry away, in one step for other processes."""
         folder = self.root / "states" / key
         aside = folder.with_name(f".{key}.{uuid.uuid4().hex}")
-        with contextlib.suppress(FileNotFoundError):
+        with _clear_errors(self.root), contextlib.suppress(FileNotFoundError):
             folder.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -176,13 +199,18 @@ class Store:
         found = []
         for folder in (self.root / "states").glob("[!.]*"):
             try:
-                record, used = _read_json(folder / "entry.json"), folder.stat().st_mtime
+                used = folder.stat().st_mtime
                 size = sum(file.stat().st_size for file in folder.iterdir())
-            except DamagedEntry:
-                record, used, size = {}, folder.stat().st_mtime, 0
             except FileNotFoundError:
                 continue  # taken away meanwhile
-            found.append(Listing(folder.name, record.get("facts", {}), size, record.get("created", used), used))
+            try:
+                record = _read_json(folder / "entry.json")
+            except DamagedEntry:
+                record = {}
+            facts = record.get("facts")
+            facts = facts if isinstance(facts, dict) and isinstance(facts.get("made_from", {}), dict) else {}
+            created = record.get("created")
+            found.append(Listing(folder.name, facts, size, created if isinstance(created, float) else used, used))
         return sorted(found, key=lambda item: -item.used)
 
     def shrink(self, limit: int, keep: str = "") -> list[Listing]:
@@ -212,13 +240,20 @@ class Store:
         return removed
 
     @contextlib.contextmanager
-    def lock(self, key: str) -> Iterator[None]:
-        """Held by one process at a time; the system releases it when its holder dies."""
-        from filelock import FileLock
+    def lock(self, key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Held by one process at a time; the system releases it when its holder dies.
+
+        `waiting` is called twice a second while another process holds it, and may raise.
+        """
+        from filelock import FileLock, Timeout
 
         held = FileLock(self.root / "locks" / f"{key}.lock")
         with _clear_errors(self.root):
-            held.acquire()
+            while not held.is_locked:
+                try:
+                    held.acquire(timeout=0.5)
+                except Timeout:
+                    waiting()
         try:
             yield
         finally:
@@ -260,10 +295,9 @@ class Checkpoint:
         """The checkpoint of one stage of the training."""
         return Checkpoint(self.path.with_name(f"{self.path.stem}.{name.replace(' ', '-')}{self.path.suffix}"))
 
-    def stages(self) -> list[Entry]:
-        """What is saved of all stages."""
-        found = (Checkpoint(path).load() for path in sorted(self.path.parent.glob(f"{self.path.stem}.*")))
-        return [entry for entry in found if entry is not None]
+    def stages(self) -> list[Entry | None]:
+        """What is saved of all stages; None for a file that is damaged."""
+        return [Checkpoint(path).load() for path in sorted(self.path.parent.glob(f"{self.path.stem}.*"))]
 
     def remove(self) -> None:
         """The training is finished."""
@@ -272,6 +306,8 @@ class Checkpoint:
 
 
 def _check_format(place: Path, form: object) -> None:
+    if not isinstance(form, int):
+        raise DamagedEntry(f"{place}: has no format number")
     if form != FORMAT:
         raise StoreError(
             f"{place}: format {form!r}, this scail reads format {FORMAT}; "

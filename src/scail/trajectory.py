@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from scail.datasets.dataset import Dataset, fingerprint_of
-from scail.exemplars import Memory
+from scail.exemplars import SELECTION_VERSION, Memory
 from scail.images import Augmentation
 from scail.learner import Learned, remember
-from scail.network import create_network, extract_features
+from scail.network import NETWORK_VERSION, create_network, extract_features
 from scail.recipes import Select
 from scail.seeding import generator_for
 from scail.store import Checkpoint, Entry, Store, key_of
 from scail.stream import State
-from scail.training import Progress, Task, Trained, Trainer
+from scail.training import Interrupted, Progress, Task, Trained, Trainer
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -67,19 +67,24 @@ def trajectory(chain: Chain, dataset: Dataset, store: Store, fabric: Fabric, wat
     before: Learned | None = None
     key = ""
     for state in chain.states:
+        if watch.stop_asked():
+            raise Interrupted
         facts = _facts(key, chain, state, dataset, fabric)
         key = key_of(facts)
         task = _task(chain, state, before, dataset, store.checkpoint(key), fabric, watch)
         trained, epochs = _from_store(store, key, state, watch), 0
         if trained is None:
-            with store.lock(key):  # another process may be training it: wait, then use what it made
+            with store.lock(key, _waiting(state, watch)):  # another may be training it: wait, then use what it made
                 trained = _from_store(store, key, state, watch)
                 if trained is None:
                     trained, metrics = _train(chain, state, task, before, watch)
                     store.save(key, _to_entry(trained, {"made_from": facts, "dataset": dataset.name, **metrics}))
                     store.checkpoint(key).remove()
                     epochs = metrics["trained_epochs"]
-        carried = _complete(chain, state, task, trained, store, key, dataset)
+        # Rows are of this data set as it is now: in the one that the state was trained on they may stand elsewhere.
+        memory = before.memory if before else Memory(0)
+        trained = replace(trained, new_indices=state.train_indices, exemplar_indices=memory.indices)
+        carried = _complete(chain, state, task, trained, store, key, dataset, watch)
         before = remember(trained, before, chain.select or "random", chain.memory, chain.seed, carried)
         yield Step(state, key, before, epochs)
 
@@ -93,13 +98,36 @@ def _facts(previous_key: str, chain: Chain, state: State, dataset: Dataset, fabr
         "augmentation": [chain.augmentation.padding, chain.augmentation.mirror],
         "seed": chain.seed,
         "threads": torch.get_num_threads(),
-        "device": [fabric.device.type, torch.backends.cpu.get_cpu_capability()],
+        "device": [fabric.device.type, _device_name(fabric)],
+        "network": NETWORK_VERSION,
         "precision": chain.precision,
         "torch": torch.__version__,
     }
     if state.index:
-        facts |= {"select": chain.select, "memory": chain.memory}
+        facts |= {"select": chain.select, "memory": chain.memory, "selection": SELECTION_VERSION}
     return facts
+
+
+def _device_name(fabric: Fabric) -> str:
+    """What kind of device it is: other kinds add up in another order."""
+    if fabric.device.type == "cuda":
+        return torch.cuda.get_device_name(fabric.device)
+    return torch.backends.cpu.get_cpu_capability()
+
+
+def _waiting(state: State, watch: Watch) -> Callable[[], None]:
+    """What to do while another process trains this state: say so once, and look whether to stop."""
+    said = False
+
+    def wait() -> None:
+        nonlocal said
+        if not said:
+            watch.note(state, "another process is at it: waiting")
+            said = True
+        if watch.stop_asked():
+            raise Interrupted
+
+    return wait
 
 
 def _task(
@@ -132,7 +160,10 @@ def _train(
     """Train this state, going on from its checkpoint where there is one; also gives what was measured on the way."""
     started = time.perf_counter()
     assert task.checkpoint is not None
-    begun = sum(len(entry.facts["losses"]) for entry in task.checkpoint.stages())
+    stages = task.checkpoint.stages()
+    begun = sum(len(entry.facts["losses"]) for entry in stages if entry is not None)
+    if None in stages:
+        watch.note(state, f"a checkpoint is damaged and not used ({task.checkpoint.path.stem}, in unfinished/)")
     watch.note(state, f"training goes on in epoch {begun + 1}" if begun else "training")
     losses = list[float]()
 
@@ -159,18 +190,24 @@ def _train(
 
 
 def _complete(
-    chain: Chain, state: State, task: Task, trained: Trained, store: Store, key: str, dataset: Dataset
+    chain: Chain, state: State, task: Task, trained: Trained, store: Store, key: str, dataset: Dataset, watch: Watch
 ) -> dict[str, torch.Tensor]:
     """What the trainer leaves beside the network, from the store if it is there."""
     if type(chain.trainer).complete is Trainer.complete:
         return {}
     made_from = {"previous": key, "completion": chain.trainer.settings(1)}
-    entry = store.find(key_of(made_from), lambda damage: None)
-    if entry is None:
-        facts = {"made_from": made_from, "dataset": dataset.name, "state": state.index, "kind": "completion"}
-        entry = Entry(chain.trainer.complete(trained, task), facts)
-        store.save(key_of(made_from), entry)
+    own_key = key_of(made_from)
+    with store.lock(own_key, _waiting(state, watch)):
+        entry = store.find(own_key, _damaged(state, watch))
+        if entry is None:
+            facts = {"made_from": made_from, "dataset": dataset.name, "state": state.index, "kind": "completion"}
+            entry = Entry(chain.trainer.complete(trained, task), facts)
+            store.save(own_key, entry)
     return entry.tensors
+
+
+def _damaged(state: State, watch: Watch) -> Callable[[str], None]:
+    return lambda damage: watch.note(state, f"damaged in the store, made again ({damage})")
 
 
 def _to_entry(trained: Trained, facts: dict[str, Any]) -> Entry:
@@ -181,7 +218,7 @@ def _to_entry(trained: Trained, facts: dict[str, Any]) -> Entry:
 
 
 def _from_store(store: Store, key: str, state: State, watch: Watch) -> Trained | None:
-    entry = store.find(key, lambda damage: watch.note(state, f"damaged in the store, made again ({damage})"))
+    entry = store.find(key, _damaged(state, watch))
     if entry is None:
         return None
     watch.note(state, "from the store")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -15,7 +16,7 @@ from scail.seeding import generator_for
 from scail.training.distillation import distillation_loss, teacher_of, teacher_scores
 from scail.training.fine_tune import FineTune
 from scail.training.joint import Joint
-from scail.training.loop import LOOP_VERSION, fit, learning_rate
+from scail.training.loop import LOOP_VERSION, TrainingDiverged, fit, learning_rate
 from scail.training.task import Task, Trained, Trainer
 
 
@@ -74,18 +75,16 @@ def held_out(task: Task) -> tuple[Tensor, Tensor]:
 
     Of q exemplars, best first, those at positions 1, 10, 20, ... are held out: always the same ones, however small the
     memory of a class becomes: once a class is past, no state trains on them. A class with one exemplar keeps it for
-    training. Held-out exemplars are exemplars: they count in B.
+    training; where most have but one, nothing is held out: what is left would be no balanced set. Held-out exemplars
+    are exemplars: they count in B.
     """
-    chosen, most = [], 0
-    for label in range(task.num_classes):
-        rows = (task.labels == label).nonzero().flatten()
-        if label < task.past_classes:
-            positions = [p for p in range(1, len(rows)) if p == 1 or p % 10 == 0]
-            most = max(most, len(positions))
-            chosen.append(rows[positions])
-        else:
-            draw = generator_for(task.seed, "held out", label)
-            chosen.append(rows[torch.randperm(len(rows), generator=draw)[: min(most, len(rows) - 1)]])
+    rows = [(task.labels == label).nonzero().flatten() for label in range(task.num_classes)]
+    past = [[p for p in range(1, len(of)) if p == 1 or p % 10 == 0] for of in rows[: task.past_classes]]
+    usual = round(sum(map(len, past)) / len(past))
+    chosen = [of[positions if usual else []] for of, positions in zip(rows, past, strict=False)]
+    for label in range(task.past_classes, task.num_classes):
+        order = torch.randperm(len(rows[label]), generator=generator_for(task.seed, "held out", label))
+        chosen.append(rows[label][order[: min(usual, len(order) - 1)]])
     away = torch.cat(chosen)
     kept = torch.ones(len(task.labels), dtype=torch.bool)
     kept[away] = False
@@ -130,4 +129,8 @@ def learn_correction(
             optimizer.step()
             total += loss.item() * len(rows)
         losses.append(total / len(labels_N))
+        if not math.isfinite(losses[-1]):
+            raise TrainingDiverged(
+                f"state {state}, BiC's stage 2, epoch {epoch + 1}: the loss is {losses[-1]}; lower its rate"
+            )
     return alpha.detach(), beta.detach()

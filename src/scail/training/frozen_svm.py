@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import numpy as np
 import torch
@@ -53,7 +54,16 @@ class FrozenSvm(Trainer):
 
     def settings(self, state: int) -> dict[str, object]:
         """State 0 is the first training's."""
-        return {"trainer": "frozen_svm", "version": 1, "grid": list(GRID)} if state else self.first.settings(state)
+        return (
+            {
+                "trainer": "frozen_svm",
+                "version": 1,
+                "grid": list(GRID),
+                "solver": f"scikit-learn {version('scikit-learn')}",
+            }
+            if state
+            else self.first.settings(state)
+        )
 
 
 def choose_c(features: NDArray[np.float64], labels: NDArray[np.int64], seed: int) -> float:
@@ -65,6 +75,8 @@ def choose_c(features: NDArray[np.float64], labels: NDArray[np.int64], seed: int
     order = torch.randperm(len(labels), generator=generator_for(seed, "choose C")).numpy()
     held_out, rest = np.split(order, [max(1, len(order) // 10)])
     classes = sorted({int(label) for label in labels[rest]})
+    if len(classes) < 2:
+        return GRID[-1]  # too few images to compare anything
 
     def accuracy(c: float) -> float:
         rows, offsets = fit_svms(features[rest], labels[rest], classes, c)
@@ -82,7 +94,7 @@ def fit_svms(
     from sklearn.svm import LinearSVC
 
     if len(np.unique(labels)) < 2:
-        raise ValueError("DeeSIL: only one class is at hand, and an SVM needs two: use larger states, or a memory")
+        raise ValueError("DeeSIL: only one class is at hand, and an SVM needs two: use larger states")
 
     def one(label: int) -> tuple[NDArray[np.float64], float]:
         # The primal solver: there are more images than features. It draws no random numbers.
