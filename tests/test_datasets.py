@@ -300,7 +300,7 @@ def test_a_data_set_is_cut_down_to_its_first_classes_and_training_images():
         ({"classes": 1}, "classes is 1, expected 2 to 10"),
         ({"classes": 11}, "classes is 11, expected 2 to 10"),
         ({"images_per_class": 0}, "images per class is 0"),
-        ({"image_size": 16}, "only glyphs can be drawn at any size"),
+        ({"image_size": 16}, "only glyphs and files"),
     ],
 )
 def test_a_cut_that_cannot_be_is_an_error(settings, message):
