@@ -19,6 +19,7 @@ def main() -> None:
     draw = np.random.default_rng(0)
     centres = draw.random((100, 512))
     cores = os.cpu_count() or 1
+    fit_svms(centres, np.arange(100) % 2, [0, 1], 1.0)  # imports scikit-learn
     for count in (10_000, 50_000):
         labels = np.arange(count) % 100
         features = np.abs(centres[labels] + 0.6 * draw.standard_normal((count, 512)))

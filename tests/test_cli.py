@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scail.cli import Run, experiment_of, main
+from scail.cli import main
+from scail.cli_run import Run, experiment_of
 
 TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "1"]
 

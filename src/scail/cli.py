@@ -5,86 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import tyro
 
+from scail.cli_run import Run, run_command
 from scail.cli_store import StoreCommand, run_store_command
-from scail.recipes import RECIPES, Experiment, Select
+from scail.recipes import RECIPES
 
 if TYPE_CHECKING:
     from scail.methods import Method
-
-
-@dataclass(frozen=True)
-class Run:
-    """Train one configuration and print the paper's table.
-
-    A network learns the classes in Z states, keeping at most B old images. All heads (FT, ScaIL, ...) are read from
-    the same training. Finished states are kept in a store and never trained twice; after Ctrl-C or a crash the same
-    command goes on where it stopped.
-
-    Try `scail run --dataset digits --states 5` (seconds), `scail run` (minutes), or
-    `scail run --states 20 --memory 1% --methods ft,scail --select herding --seeds 3 --out runs/mine`.
-    """
-
-    dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
-    """Which images: a name (see `scail datasets`), or a folder or list file of your own."""
-    states: Annotated[str, tyro.conf.arg(metavar="Z|SIZES")] = "10"
-    """Z, the number of states of equal size; or the number of new classes in each, as 50,10,10,10,10,10."""
-    first_state: Annotated[str | None, tyro.conf.arg(metavar="N|half")] = None
-    """Classes in state 0, when it is larger: a number, or half. The rest is spread over the other states."""
-    memory: Annotated[str, tyro.conf.arg(metavar="B")] = "2%"
-    """B, the old images kept, over all classes: a number, or a share of the training images."""
-    methods: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "all"
-    """all, or names separated by commas: see `scail methods`."""
-    select: Literal["random", "herding", "both"] = "both"
-    """How the images to keep are chosen. both: both ways on FT's trajectory, and as in its own paper for every other
-    method; random or herding: that way for all."""
-    recipe: Literal["quick", "paper"] = "quick"
-    """Network and schedules: quick fits a CPU, paper is the paper's training for small images."""
-    epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every training, as E; or of state 0 (and Full) and of the later states, as E0,E (iCaRL's: E in all)."""
-    lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
-    """Learning rate of state 0, Full and fine tuning; the recipe decides how it falls, and that of other trainers."""
-    batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Images in a batch, in every training."""
-    network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """resnet8, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed."""
-    keep_past_rows: bool = False
-    """Keep the past rows of the linear layer instead of re-creating all of it in each state."""
-    candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
-    """ScaIL: how many past classes can be predicted for an image: a number (10), or all."""
-    as_published: bool = False
-    """ScaIL: read the factors as the authors' code does instead of as the paper writes them."""
-    classes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many classes (glyphs: 100 by default, up to 134)."""
-    images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many training images a class (glyphs: 100 by default)."""
-    image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Side of the images in pixels (glyphs: 20 by default; files of your own: 64)."""
-    order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
-    """Order in which classes arrive: seed, icarl, given, or a file with one class name per line."""
-    seed: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Same seed, same numbers."""
-    seeds: Annotated[int, tyro.conf.arg(metavar="K")] = 1
-    """Run so many seeds, from --seed on, and give means and standard deviations."""
-    threads: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """CPU threads of one training (1 by default; DeeSIL's SVMs use all cores)."""
-    jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Trainings at a time. Default: as the cores allow. Never changes a number."""
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
-    """Where to train."""
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
-    """Number format of the training."""
-    keep_features: bool = False
-    """Keep the test images' features in the store: other heads are then scored without the network."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where the results go. Default: a new folder in runs/."""
-    store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where trained states are kept. Default: SCAIL_STORE, or the user's cache directory."""
 
 
 @dataclass(frozen=True)
@@ -165,130 +97,6 @@ def main(argv: list[str] | None = None) -> NoReturn:
 def _fail(message: str, code: int) -> NoReturn:
     print(f"scail: {'' if code == 130 else 'error: '}{message}", file=sys.stderr)
     sys.exit(code)
-
-
-def experiment_of(run: Run) -> Experiment:
-    """The configuration that these options ask for: the recipe, with the given values in place of its own."""
-    recipe = RECIPES[run.recipe](run.dataset)
-    schedules = _schedules(run, recipe)
-    states = _numbers("--states", run.states, "a number, or sizes as 50,10,10")
-    given_values: dict[str, Any] = {
-        "network": run.network, "threads": run.threads, "classes": run.classes, "image_size": run.image_size,
-        "images_per_class": run.images_per_class, "class_order": _order(run.order),
-    }  # fmt: skip
-    selects: tuple[Select, ...] | None = None if run.select == "both" else (run.select,)
-    return replace(
-        recipe,
-        **schedules,
-        states=states[0] if len(states) == 1 else states,
-        first_state=_first_state(run.first_state),
-        memory=run.memory
-        if run.memory.endswith("%")
-        else _number("--memory", run.memory, "a number, or a share as 2%"),
-        methods=tuple(name.strip() for name in run.methods.split(",") if name.strip()),
-        select=selects,
-        candidates=_candidates(run.candidates, recipe.candidates),
-        as_published=run.as_published,
-        keep_past_rows=run.keep_past_rows,
-        seed=run.seed,
-        keep_features=run.keep_features,
-        accelerator=run.accelerator,
-        precision=run.precision,
-        **{name: value for name, value in given_values.items() if value is not None},
-    )
-
-
-def _schedules(run: Run, recipe: Experiment) -> dict[str, Any]:
-    """The recipe's schedules, with the epochs, batch size and learning rate that were given."""
-    given = (None, None) if run.epochs is None else _numbers("--epochs", run.epochs, "E, or E0,E")
-    if len(given) > 2:
-        raise ValueError(f"--epochs {run.epochs}: expected E, or E0,E")
-    first, later = ("first_schedule", "bic_first_schedule"), ("later", "balanced", "distill", "bic")
-    found = dict.fromkeys(first, (given[0], run.lr))
-    found |= {f"{name}_schedule": (given[-1], run.lr if name == "later" else None) for name in later}
-    changed = {}
-    for name, (epochs, lr) in found.items():
-        values = {"epochs": epochs, "lr": lr, "batch_size": run.batch_size}
-        changed[name] = replace(getattr(recipe, name), **{k: v for k, v in values.items() if v is not None})
-    return changed
-
-
-def _numbers(option: str, text: str, expected: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"{option} {text}: expected {expected}") from None
-
-
-def _number(option: str, text: str, expected: str) -> int:
-    numbers = _numbers(option, text, expected)
-    if len(numbers) != 1:
-        raise ValueError(f"{option} {text}: expected {expected}")
-    return numbers[0]
-
-
-def _candidates(text: str | None, default: int | None) -> int | None:
-    if text is None:
-        return default
-    if text == "all":
-        return None
-    count = _number("--candidates", text, "a number, or all")
-    if count < 1:
-        raise ValueError(f"--candidates {text}: expected 1 or more, or all")
-    return count
-
-
-def _order(text: str | None) -> str | tuple[str, ...] | None:
-    if text is None or text in ("seed", "icarl", "given"):
-        return text
-    path = Path(text)
-    if not path.is_file():
-        raise ValueError(f"--order {text}: expected seed, icarl, given, or a file with one class name per line")
-    try:
-        return tuple(line for line in path.read_text(encoding="utf-8-sig").splitlines() if line)
-    except UnicodeDecodeError:
-        raise ValueError(f"--order {text}: not a text file; expected one class name per line, in UTF-8") from None
-
-
-def _first_state(text: str | None) -> int | Literal["half"] | None:
-    if text is None or text == "half":
-        return text  # type: ignore[return-value]
-    return _number("--first-state", text, "a number of classes, or half")
-
-
-def _run(run: Run) -> None:
-    experiment = experiment_of(run)
-    from rich.console import Console
-
-    from scail.display import Display
-    from scail.report.figures import write_figures
-    from scail.report.table import caption, markdown_table, rich_table
-    from scail.results import RunDirectory, write_text
-    from scail.runner import run_experiment
-
-    console = Console()
-    display = Display(console)
-    try:
-        results = run_experiment(
-            experiment,
-            run.out,
-            seeds=run.seeds,
-            store=run.store,
-            jobs=run.jobs,
-            begin=display.begin,
-            receive=display.receive,
-        )
-    finally:
-        display.end()
-    out = results.directory
-    write_text(out / "table.md", markdown_table(results.summary))
-    console.print(rich_table(results.summary))
-    console.print(caption(results.summary), highlight=False, soft_wrap=True)
-    for seed in range(run.seed, run.seed + run.seeds):
-        write_figures(RunDirectory(out if run.seeds == 1 else out / f"seed-{seed}"))
-    trained, seconds = results.summary["trained_epochs"], results.summary["seconds"]
-    where = f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/"
-    console.print(where, highlight=False, soft_wrap=True)
 
 
 def _paper(command: Paper) -> None:
@@ -374,7 +182,7 @@ def _recipes(command: Recipes) -> None:
 
 
 _COMMANDS: dict[type, Any] = {
-    Run: _run,
+    Run: run_command,
     Paper: _paper,
     Methods: _methods,
     Datasets: _datasets,
