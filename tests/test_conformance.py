@@ -126,8 +126,12 @@ def test_the_number_of_processes_changes_nothing(tiny, tmp_path):
     one = run_experiment(tiny, tmp_path / "a", store=tmp_path / "s1", jobs=1)
     two = run_experiment(tiny, tmp_path / "b", store=tmp_path / "s2", jobs=2)
     assert comparable(one) == comparable(two)
-    for name in ("results.jsonl", "weights.jsonl"):
-        assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()
+    # Which of two trajectories trains the state 0 that they share is a matter of chance; nothing else is.
+    lines = [[json.loads(line) for line in (tmp_path / n / "results.jsonl").read_text().splitlines()] for n in "ab"]
+    for row in lines[0] + lines[1]:
+        del row["trained_epochs"]
+    assert lines[0] == lines[1]
+    assert (tmp_path / "a" / "weights.jsonl").read_text() == (tmp_path / "b" / "weights.jsonl").read_text()
     assert one.summary["methods"] == two.summary["methods"]
     assert one.summary["trained_epochs"] == two.summary["trained_epochs"] > 0
 
