@@ -23,7 +23,6 @@ class Display:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.jobs: Sequence[Job] = ()
-        self.started = time.monotonic()
         self._bars: Progress | None = None
         self._tasks: list[TaskID] = []
         self._passes: list[list[int]] = []
