@@ -13,6 +13,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
+from scail.datasets.dataset import Images
+from scail.images import centre_batches
+
 NETWORK_VERSION = 1  # raise it when a change makes other networks or features: states are then not reused
 _EXTRACT_BATCH = 256
 
@@ -187,12 +190,12 @@ def _initialise(backbone: nn.Module, generator: Generator) -> None:
             nn.init.zeros_(module.bias)
 
 
-def extract_features(network: Network, images: Tensor) -> Tensor:
-    """N x D features of N uint8 images, in evaluation mode, on the CPU."""
+def extract_features(network: Network, images: Images) -> Tensor:
+    """N x D features of N images, in evaluation mode, on the CPU."""
     device, was_training = network.mean.device, network.training
     network.eval()
     with torch.inference_mode():
-        chunks = [network.features(batch.to(device)).float().cpu() for batch in images.split(_EXTRACT_BATCH)]
+        chunks = [network.features(batch.to(device)).float().cpu() for batch in centre_batches(images, _EXTRACT_BATCH)]
     network.train(was_training)
     return torch.cat(chunks) if chunks else torch.empty(0, network.feature_size)
 

@@ -3,18 +3,54 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from scail.datasets.decode import Box
+
+
+class ImagesOnDisk(Protocol):
+    """Images that are not in memory: they can be counted, chosen and told apart, and are decoded where needed."""
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Number of images, and channels, height and width of each as the network will see it."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """Threads that decode."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Tensor) -> Self: ...
+
+    def read(self, i: int, choose: Callable[[int, int], Box]) -> NDArray[np.uint8]:
+        """height x width x 3: the region of image i that `choose(its width, its height)` picks, scaled."""
+        ...
+
+    def stamp(self) -> bytes:
+        """What tells these very images, in this order and at this size, from any others."""
+        ...
+
+
+Images = Tensor | ImagesOnDisk
+"""uint8, N x channels x height x width; or as many images on disk."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Images and their labels: `images` is uint8, N x channels x height x width; `labels` int64, N."""
+    """N images and their labels (int64)."""
 
-    images: Tensor
+    images: Images
     labels: Tensor
 
     def __len__(self) -> int:
@@ -40,9 +76,10 @@ class Dataset:
 
     def _check(self, part: str, split: Split) -> None:
         count, where = len(self.class_names), f"data set {self.name!r}"
-        if split.images.dtype != torch.uint8 or split.images.ndim != 4 or len(split.images) != len(split.labels):
+        kind = split.images.dtype if isinstance(split.images, Tensor) else torch.uint8
+        if kind != torch.uint8 or len(split.images.shape) != 4 or len(split.images) != len(split.labels):
             raise ValueError(
-                f"{where}: {part} images {tuple(split.images.shape)} of {split.images.dtype} with {len(split.labels)} "
+                f"{where}: {part} images {tuple(split.images.shape)} of {kind} with {len(split.labels)} "
                 "labels: expected uint8, N x channels x height x width, and N labels"
             )
         outside = split.labels[(split.labels < 0) | (split.labels >= count)]
@@ -64,15 +101,15 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of every pixel, label and class name: two data sets with one fingerprint are the same."""
+        """A hash of every image, label and class name: two data sets with one fingerprint are the same."""
         digest = hashlib.sha256(repr((self.class_names, self.shape)).encode())
         for split in (self.train, self.test):
             digest.update(fingerprint_of(split.images, split.labels).encode())
         return digest.hexdigest()[:16]
 
 
-def fingerprint_of(images: Tensor, labels: Tensor) -> str:
+def fingerprint_of(images: Images, labels: Tensor) -> str:
     """A hash of these very images and labels, in this order."""
-    digest = hashlib.sha256(images.contiguous().numpy().tobytes())
+    digest = hashlib.sha256(images.contiguous().numpy().tobytes() if isinstance(images, Tensor) else images.stamp())
     digest.update(labels.contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]

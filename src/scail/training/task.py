@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
+from scail.datasets.dataset import Images
 from scail.images import Augmentation
 from scail.network import Network
 from scail.store import Checkpoint
@@ -38,8 +39,8 @@ class Task:
     """One state's training: all that a trainer may see of it."""
 
     state: int
-    images: Tensor
-    """uint8, N x channels x H x W: all images of the new classes, then the exemplars of the past ones."""
+    images: Images
+    """N x channels x H x W: all images of the new classes, then the exemplars of the past ones."""
     labels: Tensor
     num_classes: int
     """Classes seen, the new ones included."""

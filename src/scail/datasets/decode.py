@@ -1,0 +1,81 @@
+"""Opening images: any kind that Pillow reads, turned as its EXIF data say, in eight-bit colour, one square of it.
+
+Pillow decodes JPEG with libjpeg-turbo and lets other threads run meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+DECODE_VERSION = 2  # raise it when a change gives other pixels: decoded images are then made again
+ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+MOST_PIXELS = 89_478_485  # Pillow's own limit, a quarter of a gigabyte in colour: what is larger is taken for an attack
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # an error here, not a warning
+_ORIENTATION = 0x0112
+_TURN = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}  # fmt: skip
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom of a region, in pixels."""
+
+
+class BrokenImage(ValueError):
+    """An image that cannot be read: truncated, not an image, or too large to be one."""
+
+
+def read_region(image: str | Path | bytes, choose: Callable[[int, int], Box], size: int) -> NDArray[np.uint8]:
+    """size x size x 3: the region that `choose(width, height)` picks, scaled."""
+    try:
+        with Image.open(BytesIO(image) if isinstance(image, bytes) else image) as opened:
+            width, height = opened.size
+            if width * height > MOST_PIXELS:
+                raise ValueError(f"{width} x {height} pixels, expected at most {MOST_PIXELS}")
+            left, top, right, bottom = choose(width, height)
+            # JPEG: decode at a half, a quarter or an eighth, as long as the region keeps `size` pixels.
+            opened.draft(None, (math.ceil(width * size / (right - left)), math.ceil(height * size / (bottom - top))))
+            x, y = opened.width / width, opened.height / height
+            turn = _TURN.get(opened.getexif().get(_ORIENTATION, 1))
+            region = in_colour(opened).resize(
+                (size, size), Image.Resampling.BILINEAR, box=(left * x, top * y, right * x, bottom * y)
+            )
+            return np.asarray(region if turn is None else region.transpose(turn))  # a square: turned last, for less
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError, SyntaxError) as error:
+        name = "an image in a table" if isinstance(image, bytes) else image
+        raise BrokenImage(
+            f"{name}: cannot be read as an image ({error}); repair or remove it, or use --broken skip"
+        ) from error
+
+
+def open_in_colour(path: Path) -> Image.Image:
+    """The whole image, turned as its EXIF data say."""
+    with Image.open(path) as opened:
+        if opened.width * opened.height > MOST_PIXELS:
+            raise ValueError(f"{opened.width} x {opened.height} pixels, expected at most {MOST_PIXELS}")
+        return in_colour(ImageOps.exif_transpose(opened))
+
+
+def in_colour(image: Image.Image) -> Image.Image:
+    """Eight bits of red, green and blue."""
+    if image.mode.startswith("I;16") or image.mode in ("I", "F"):  # 16 bits: keep the upper eight
+        image = Image.fromarray((np.asarray(image, np.float64) / 257).clip(0, 255).astype(np.uint8))
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def middle_square(width: int, height: int, share: float = 1.0) -> Box:
+    """The square in the middle, whose side is this share of the shorter side.
+
+    >>> middle_square(30, 10)
+    (10.0, 0.0, 20.0, 10.0)
+    """
+    side = min(width, height) * share
+    return (width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2
