@@ -10,10 +10,11 @@ import torch
 from fontTools.ttLib import TTFont
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from scail.datasets import DATASETS, Dataset, Split, glyphs, load_dataset
-from scail.datasets.cifar100 import cifar100_dir, load_cifar100
+from scail.datasets import DATASETS, Dataset, DataSettings, Split, glyphs, load_dataset
 from scail.datasets.digits import load_digits
 from scail.datasets.glyphs import CHARACTERS, FONTS, font_path, load_glyphs
+from scail.datasets.on_disk import ImageTable
+from scail.datasets.places import data_dir
 
 # ---------------------------------------------------------------------------------------------------------- glyphs
 
@@ -220,25 +221,27 @@ def test_cifar100_is_read_from_parquet_files_and_then_from_the_cache(hub, empty_
     colours = {"train": [(1, 2, 3), (4, 5, 6), (7, 8, 9)], "test": [(10, 20, 30), (40, 50, 60)]}
     for part, pixels in colours.items():
         rows = {"img": [Image.new("RGB", (32, 32), pixel) for pixel in pixels], "fine_label": [1, 0, 1][: len(pixels)]}
-        hub.Dataset.from_dict(rows, features=kinds).to_parquet(cifar100_dir() / f"{part}-00000-of-00001.parquet")
+        hub.Dataset.from_dict(rows, features=kinds).to_parquet(
+            (data_dir() / "cifar100") / f"{part}-00000-of-00001.parquet"
+        )
     for _ in range(2):
-        dataset = load_cifar100()
+        dataset = load_dataset("cifar100")
         assert dataset.class_names == ("apple", "baby") and dataset.shape == (3, 32, 32) and dataset.mirror
         assert dataset.train.labels.tolist() == [1, 0, 1] and dataset.test.labels.tolist() == [1, 0]
         for split, pixels in ((dataset.train, colours["train"]), (dataset.test, colours["test"])):
             assert (split.images == torch.tensor(pixels)[:, :, None, None]).all()
-        monkeypatch.setattr(hub, "load_dataset", None)  # the second time comes from the cache
+        monkeypatch.setattr(ImageTable, "in_memory", None)  # the second time comes from the cache
 
 
 def test_cifar100_without_its_files_says_where_they_belong(monkeypatch, tmp_path):
     monkeypatch.setenv("SCAIL_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match=rf"no train-\*.parquet and test-\*.parquet in {tmp_path / 'cifar100'}"):
+    with pytest.raises(ValueError, match=rf"not in {tmp_path / 'cifar100'} .*hf download uoft-cs/cifar100"):
         load_dataset("cifar100")
 
 
 def test_cifar100_has_500_training_and_100_test_images_a_class(hub):
-    if not cifar100_dir().is_dir():
-        pytest.skip(f"no CIFAR-100 in {cifar100_dir()}: set SCAIL_DATA to the folder that holds cifar100/")
+    if not (data_dir() / "cifar100").is_dir():
+        pytest.skip(f"no CIFAR-100 in {(data_dir() / 'cifar100')}: set SCAIL_DATA to the folder that holds cifar100/")
     dataset = load_dataset("cifar100")
     assert dataset.shape == (3, 32, 32) and len(set(dataset.class_names)) == 100
     assert torch.bincount(dataset.train.labels).tolist() == [500] * 100
@@ -283,15 +286,15 @@ def test_an_unknown_data_set_is_an_error():
 
 
 def test_a_data_set_is_cut_down_to_its_first_classes_and_training_images():
-    whole, part = load_digits(), load_dataset("digits", classes=3, images_per_class=5)
+    whole, part = load_digits(), load_dataset("digits", DataSettings(classes=3, images_per_class=5))
     assert part.class_names == ("0", "1", "2") and not part.mirror
     assert torch.bincount(part.train.labels).tolist() == [5, 5, 5]
     for c in range(3):
         assert torch.equal(part.train.images[part.train.labels == c], whole.train.images[whole.train.labels == c][:5])
     # test images are not cut: accuracies stay comparable
     assert torch.equal(part.test.images, whole.test.images[whole.test.labels < 3])
-    assert torch.bincount(load_dataset("digits", images_per_class=2).train.labels).tolist() == [2] * 10
-    assert load_dataset("digits", images_per_class=1000).fingerprint == whole.fingerprint
+    assert torch.bincount(load_dataset("digits", DataSettings(images_per_class=2)).train.labels).tolist() == [2] * 10
+    assert load_dataset("digits", DataSettings(images_per_class=1000)).fingerprint == whole.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -300,14 +303,14 @@ def test_a_data_set_is_cut_down_to_its_first_classes_and_training_images():
         ({"classes": 1}, "classes is 1, expected 2 to 10"),
         ({"classes": 11}, "classes is 11, expected 2 to 10"),
         ({"images_per_class": 0}, "images per class is 0"),
-        ({"image_size": 16}, "only glyphs and files"),
+        ({"image_size": 16}, "digits has its own, 8 pixels"),
     ],
 )
 def test_a_cut_that_cannot_be_is_an_error(settings, message):
     with pytest.raises(ValueError, match=message):
-        load_dataset("digits", **settings)
+        load_dataset("digits", DataSettings(**settings))
 
 
 def test_glyphs_are_drawn_as_asked_for(empty_cache):
-    dataset = load_dataset("glyphs", classes=2, images_per_class=3, image_size=12)
+    dataset = load_dataset("glyphs", DataSettings(classes=2, images_per_class=3, image_size=12))
     assert dataset.train.images.shape == (6, 1, 12, 12) and len(dataset.class_names) == 2

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from scail.cli import main
-from scail.datasets import load_dataset
-from scail.datasets.files import decode_image
+from scail.datasets import DataSettings, load_dataset
+from scail.datasets.decode import middle_square, read_region
 
 
 def draw(path: Path, colour: tuple[int, int, int], size: tuple[int, int] = (20, 16)) -> None:
@@ -29,13 +29,13 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_folder_of_classes_with_a_share_held_out(folder):
-    dataset = load_dataset(str(folder), image_size=16)
+    dataset = load_dataset(str(folder), DataSettings(image_size=16))
     assert dataset.name == "pets" and dataset.class_names == ("cat", "dog") and dataset.mirror
     assert dataset.shape == (3, 16, 16)
     assert dataset.train.labels.tolist() == [0] * 4 + [1] * 4 and dataset.test.labels.tolist() == [0, 1]
     seen = {tuple(image[:, 0, 0].tolist()) for split in (dataset.train, dataset.test) for image in split.images}
     assert len(seen) == 10  # every image once, in train or in test
-    assert load_dataset(str(folder), image_size=16).fingerprint == dataset.fingerprint
+    assert load_dataset(str(folder), DataSettings(image_size=16)).fingerprint == dataset.fingerprint
     assert load_dataset(str(folder)).shape == (3, 64, 64)
 
 
@@ -45,7 +45,7 @@ def test_a_folder_with_its_own_test_images(tmp_path, name):
         for n in range(count):
             draw(tmp_path / part / "a" / f"{n}.png", (n, 0, 0))
             draw(tmp_path / part / "b" / f"{n}.png", (0, n, 0))
-    dataset = load_dataset(str(tmp_path), image_size=8)
+    dataset = load_dataset(str(tmp_path), DataSettings(image_size=8))
     assert (len(dataset.train), len(dataset.test)) == (6, 4)
 
 
@@ -58,10 +58,10 @@ def test_a_list_file_with_paths_that_hold_spaces(folder):
     (folder / "my cats").mkdir()
     draw(folder / "my cats" / "x y.png", (1, 2, 3))
     (folder / "train.lst").write_text("\n".join([*lines, "", "my cats/x y.png cat"]))
-    dataset = load_dataset(str(folder / "train.lst"), image_size=8)
+    dataset = load_dataset(str(folder / "train.lst"), DataSettings(image_size=8))
     assert len(dataset.train) + len(dataset.test) == 11
     (folder / "val.lst").write_text("cat/0.png cat\ndog/deep/0.PNG dog\n")
-    dataset = load_dataset(str(folder / "train.lst"), image_size=8)
+    dataset = load_dataset(str(folder / "train.lst"), DataSettings(image_size=8))
     assert (len(dataset.train), len(dataset.test)) == (11, 2)
 
 
@@ -75,11 +75,11 @@ def test_every_kind_of_image_becomes_colour(tmp_path):
     }
     for name, image in kinds.items():
         image.save(tmp_path / name)
-        decoded = decode_image(tmp_path / name, 8)
+        decoded = read_region(tmp_path / name, middle_square, 8)
         assert decoded.shape == (8, 8, 3) and decoded.dtype == np.uint8
         assert abs(int(decoded.mean()) - (124 if name == "l.png" else 116)) < 12, name
     Image.fromarray(np.full((12, 12), 51400, np.uint16)).save(tmp_path / "deep.png")
-    assert (decode_image(tmp_path / "deep.png", 8) == 200).all()  # 16 bits: 51400 / 257
+    assert (read_region(tmp_path / "deep.png", middle_square, 8) == 200).all()  # 16 bits: 51400 / 257
 
 
 def test_exif_rotation_is_applied(tmp_path):
@@ -88,7 +88,7 @@ def test_exif_rotation_is_applied(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 3  # upside down
     image.save(tmp_path / "turned.png", exif=exif)
-    decoded = decode_image(tmp_path / "turned.png", 16)
+    decoded = read_region(tmp_path / "turned.png", middle_square, 16)
     assert decoded[12, 8, 0] > 200 and decoded[3, 8, 0] < 50
 
 
@@ -96,11 +96,11 @@ def test_bad_files_are_named(folder, tmp_path):
     broken = folder / "cat" / "broken.jpg"
     broken.write_bytes(b"\xff\xd8\xff\xe0 cut")
     with pytest.raises(ValueError, match=r"broken.jpg: cannot be read"):
-        load_dataset(str(folder), image_size=8)
+        load_dataset(str(folder), DataSettings(image_size=8))
     broken.unlink()
     draw(folder / "bird" / "only.png", (1, 1, 1))
-    with pytest.raises(ValueError, match="'bird' has one image"):
-        load_dataset(str(folder), image_size=8)
+    with pytest.raises(ValueError, match="'bird' has 1 image"):
+        load_dataset(str(folder), DataSettings(image_size=8))
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="no images found"):
         load_dataset(str(tmp_path / "empty"))
@@ -112,7 +112,7 @@ def test_bad_files_are_named(folder, tmp_path):
     with pytest.raises(ValueError, match="no such image"):
         load_dataset(str(listed))
     with pytest.raises(ValueError, match="image size is 4"):
-        load_dataset(str(folder), image_size=4)
+        load_dataset(str(folder), DataSettings(image_size=4))
 
 
 def test_a_run_on_a_folder(folder, tmp_path, capsys):

@@ -44,8 +44,8 @@ class Datasets:
 class Recipes:
     """List the recipes, or print one in full: every hyper-parameter that `scail run --recipe` takes from it."""
 
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = None
-    """The recipe to print."""
+    show: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[show NAME]")] = ()
+    """Print this recipe."""
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
     """For which data set."""
 
@@ -162,23 +162,23 @@ def _datasets(_: Datasets) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from scail.datasets.catalog import DATASETS, OWN_FILES
+    from scail.datasets.catalog import DATASETS, OTHERS
 
     table = Table("name", "what it is", box=None, pad_edge=False)
-    for name, text in DATASETS.items():
+    for name, text in (DATASETS | OTHERS).items():
         table.add_row(name, text)
-    table.add_row("PATH", OWN_FILES)
     Console().print(table)
 
 
 def _recipes(command: Recipes) -> None:
-    if command.name is None:
+    asked = command.show[1:] if command.show[:1] == ("show",) else command.show
+    if not asked and not command.show:
         for name, recipe in RECIPES.items():
-            print(f"{name:8} {(recipe.__doc__ or '').splitlines()[0]}")
-    elif command.name not in RECIPES:
-        raise ValueError(f"unknown recipe {command.name!r}; known: {', '.join(RECIPES)}")
+            print(f"{name:10} {(recipe.__doc__ or '').splitlines()[0]}")
+    elif len(asked) != 1 or asked[0] not in RECIPES:
+        raise ValueError(f"unknown recipe {' '.join(asked) or '(none)'!r}; known: {', '.join(RECIPES)}")
     else:
-        print(json.dumps(asdict(RECIPES[command.name](command.dataset)), indent=1))
+        print(json.dumps(asdict(RECIPES[asked[0]](command.dataset)), indent=1))
 
 
 _COMMANDS: dict[type, Any] = {

@@ -24,7 +24,7 @@ class Run:
     """
 
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
-    """Which images: a name (see `scail datasets`), or a folder or list file of your own."""
+    """Which images: a name (see `scail datasets`), hf:owner/name, or a folder or list file of your own."""
     states: Annotated[str, tyro.conf.arg(metavar="Z|SIZES")] = "10"
     """Z, the number of states of equal size; or the number of new classes in each, as 50,10,10,10,10,10."""
     first_state: Annotated[str | None, tyro.conf.arg(metavar="N|half")] = None
@@ -36,8 +36,8 @@ class Run:
     select: Literal["random", "herding", "both"] = "both"
     """How the images to keep are chosen. both: both ways on FT's trajectory, and as in its own paper for every other
     method; random or herding: that way for all."""
-    recipe: Literal["quick", "paper"] = "quick"
-    """Network and schedules: quick fits a CPU, paper is the paper's training for small images."""
+    recipe: Literal["quick", "paper", "paper-224"] = "quick"
+    """Network and schedules: quick fits a CPU, paper is the paper's training; see `scail recipes`."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
     """Epochs of every training, as E; or of state 0 (and Full) and of the later states, as E0,E (iCaRL's: E in all)."""
     lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
@@ -57,7 +57,24 @@ class Run:
     images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Only so many training images a class (glyphs: 100 by default)."""
     image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Side of the images in pixels (glyphs: 20 by default; files of your own: 64)."""
+    """Side of the images in pixels (by default glyphs: 20; cifar100: 32; image files: 64, or 224 in recipe paper)."""
+    split: Literal["icarl", "official"] | None = None
+    """ILSVRC: test on 50 images a class held out of the training folder (icarl), or on the validation images."""
+    held_out: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
+    """Share of each class to test on, where a data set has no test images of its own (0.2)."""
+    split_seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Draws the images that are held out to test on (0); --seed does not change them."""
+    images: Literal["auto", "memory", "disk"] = "auto"
+    """Keep images in memory, padded and cropped; or decode regions of them from disk as they are needed. auto: from
+    disk where they are larger than 64 pixels or fill more than 2 GiB."""
+    workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Threads that decode images (2)."""
+    broken: Literal["error", "skip"] | None = None
+    """An image that cannot be read: stop and name it, or leave it out and count it (opens every image once)."""
+    image_column: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """hf: the column of images, where it is not clear."""
+    label_column: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """hf: the column of labels, where it is not clear."""
     order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
     """Order in which classes arrive: seed, icarl, given, or a file with one class name per line."""
     seed: Annotated[int, tyro.conf.arg(metavar="N")] = 1
@@ -87,7 +104,10 @@ def experiment_of(run: Run) -> Experiment:
     states = _numbers("--states", run.states, "a number, or sizes as 50,10,10")
     given_values: dict[str, Any] = {
         "network": run.network, "threads": run.threads, "classes": run.classes, "image_size": run.image_size,
-        "images_per_class": run.images_per_class, "class_order": _order(run.order),
+        "images_per_class": run.images_per_class, "class_order": _order(run.order), "split": run.split,
+        "held_out": run.held_out, "split_seed": run.split_seed, "workers": run.workers, "broken": run.broken,
+        "image_column": run.image_column, "label_column": run.label_column,
+        "on_disk": None if run.images == "auto" else run.images == "disk",
     }  # fmt: skip
     selects: tuple[Select, ...] | None = None if run.select == "both" else (run.select,)
     return replace(

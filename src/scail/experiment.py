@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from scail import evaluation
-from scail.datasets import Dataset, load_dataset
+from scail.datasets import Dataset, DataSettings, load_dataset
 from scail.datasets.dataset import fingerprint_of
 from scail.images import Augmentation
 from scail.methods import METHODS, choose_methods, head_of
@@ -72,10 +72,7 @@ class Measured:
 
 def set_up(experiment: Experiment) -> Setup:
     """Load the data, settle every open value, and check all of it before anything is trained."""
-    dataset = load_dataset(
-        experiment.dataset, classes=experiment.classes, images_per_class=experiment.images_per_class,
-        image_size=experiment.image_size,
-    )  # fmt: skip
+    dataset = load_dataset(experiment.dataset, data_settings(experiment))
     if not 0 <= experiment.seed < 2**32:
         raise ValueError(f"seed is {experiment.seed}, expected 0 to {2**32 - 1}")
     order = class_order(experiment.class_order, dataset.class_names, experiment.seed)
@@ -90,6 +87,7 @@ def set_up(experiment: Experiment) -> Setup:
     described = describe_network(network, *dataset.shape[1:])
     _check_accelerator(experiment)
     methods, notes = choose_methods(experiment.methods, memory)
+    notes = (*dataset.notes, *notes)
     alone = [s.index for s in states if len(s.class_names) == 1 and (s.index == 0 or memory == 0)]
     if alone and "deesil" in methods:
         reason = f"in state {alone[0]} only one class is at hand, and an SVM needs two"
@@ -107,6 +105,11 @@ def set_up(experiment: Experiment) -> Setup:
         )
     lines = _lines(methods, experiment.select, memory)
     return Setup(experiment, dataset, states, memory, described, lines, notes)
+
+
+def data_settings(experiment: Experiment) -> DataSettings:
+    """What the experiment asks of its data set."""
+    return DataSettings(**{field.name: getattr(experiment, field.name) for field in fields(DataSettings)})
 
 
 def _check_accelerator(experiment: Experiment) -> None:
@@ -128,8 +131,8 @@ def describe(setup: Setup) -> str:
     sizes = sorted({len(state.class_names) for state in setup.states})
     new = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     return (
-        f"{data.name}: {len(data.class_names)} classes, {len(data.train)} training and {len(data.test)} test images of "
-        f"{shape}; {len(setup.states)} states of {new} new classes, memory of {setup.memory} images; "
+        f"{data.name}: {len(data.class_names)} classes, {len(data.train)} training and {len(data.test)} test images "
+        f"({data.split}) of {shape}; {len(setup.states)} states of {new} new classes, memory of {setup.memory} images; "
         f"{experiment.network}: {network['feature_size']} features, {network['parameters']:,} parameters, "
         f"{network['flops'] / 1e6:.1f} MFLOPs an image"
     )
@@ -319,6 +322,7 @@ def provenance_of(setup: Setup, device: str) -> dict[str, Any]:
         "threads": experiment.threads,
         "dataset": setup.dataset.name,
         "dataset_fingerprint": setup.dataset.fingerprint,
+        "split": setup.dataset.split,
         "class_order_hash": hashlib.sha256(json.dumps(names).encode()).hexdigest()[:16],
         "recipe": experiment.recipe,
         "averaging": AVERAGING,
@@ -335,6 +339,8 @@ def config_of(setup: Setup) -> dict[str, Any]:
         "dataset": {
             "name": setup.dataset.name, "fingerprint": setup.dataset.fingerprint, "shape": setup.dataset.shape,
             "train_images": len(setup.dataset.train), "test_images": len(setup.dataset.test),
+            "split": setup.dataset.split, "on_disk": not isinstance(setup.dataset.train.images, torch.Tensor),
+            "notes": setup.dataset.notes,
         },
         "network": setup.network,
         "lines": [asdict(line) for line in setup.lines],

@@ -124,7 +124,7 @@ def _decoded(
     """Batches in order, decoded by threads a little ahead of their use."""
 
     def read(batch: Tensor, place: int, row: int, choose: Callable[[int, int], Box]) -> None:
-        batch[place] = torch.from_numpy(images.read(row, choose)).permute(2, 0, 1)
+        batch.numpy()[place] = images.read(row, choose).transpose(2, 0, 1)
 
     waiting = deque[tuple[Tensor, list[Future[None]]]]()
     with ThreadPoolExecutor(max(1, images.workers)) as threads:

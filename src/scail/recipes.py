@@ -6,7 +6,7 @@ Light on purpose: nothing here imports torch, so that `--help` stays quick.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Select = Literal["random", "herding"]
@@ -66,7 +66,22 @@ class Experiment:
     images_per_class: int | None = None
     """How many training images a class; None: all (glyphs: 100)."""
     image_size: int | None = None
-    """Side of the images: glyphs (None: 20) and files of one's own (None: 64)."""
+    """Side of the images; None: as the data set has it (glyphs: 20, cifar100: 32, image files: 64)."""
+    split: Literal["icarl", "official"] = "icarl"
+    """ILSVRC: 50 images a class held out of the training folder, or the official validation images."""
+    held_out: float = 0.2
+    """Share of each class that becomes test images, where a data set has none of its own."""
+    split_seed: int = 0
+    """Draws the images that are held out: the same for every seed of the training."""
+    on_disk: bool | None = None
+    """Decode images when they are needed; None: where they are larger than 64 pixels or fill more than 2 GiB."""
+    broken: Literal["error", "skip"] = "error"
+    """An image that cannot be read: stop, or leave it out and count it."""
+    image_column: str | None = None
+    label_column: str | None = None
+    """Columns of a data set of the Hub; None: found by their kind."""
+    workers: int = 2
+    """Threads that decode images on disk; they change no pixel."""
     states: int | tuple[int, ...] = 10
     """Z, the number of states; or how many classes are new in each."""
     first_state: int | Literal["half"] | None = None
@@ -97,6 +112,10 @@ class Experiment:
     """The name of the recipe that this configuration started from."""
 
 
+SMALL_IMAGES = ("glyphs", "digits", "cifar100")
+"""Data sets of small images: the paper's CIFAR-100 column is theirs."""
+
+
 def quick(dataset: str = "glyphs") -> Experiment:
     """Fits a CPU: ResNet-8, a few short trainings."""
     first = Schedule(epochs=16, lr=0.1, batch_size=32, decay="cosine")
@@ -117,7 +136,44 @@ def quick(dataset: str = "glyphs") -> Experiment:
 
 
 def paper(dataset: str = "glyphs") -> Experiment:
-    """The paper's training for small images (its CIFAR-100 column): ResNet-18 with a 3x3 stem, hundreds of epochs."""
+    """The paper's training: ResNet-18; for small images its CIFAR-100 column with a 3x3 stem, for others 224 pixels."""
+    if dataset in SMALL_IMAGES:
+        return _paper_small(dataset)
+    steps = Schedule(epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, decay="steps", milestones=(30, 60, 80, 90))
+    return Experiment(
+        recipe="paper",
+        dataset=dataset,
+        network="resnet18",
+        image_size=224,
+        class_order="icarl",
+        first_schedule=Schedule(epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, patience=10),
+        later_schedule=Schedule(epochs=35, lr=0.1, batch_size=256, weight_decay=1e-4, patience=5, divide_by_state=True),
+        balanced_schedule=Schedule(
+            epochs=15, lr=0.01, batch_size=256, weight_decay=1e-4, patience=5, divide_by_state=True
+        ),
+        distill_schedule=Schedule(
+            epochs=60,
+            lr=2.0,
+            batch_size=128,
+            weight_decay=1e-5,
+            decay="steps",
+            divide_by=5,
+            milestones=(20, 30, 40, 50),
+        ),
+        bic_first_schedule=steps,
+        bic_schedule=steps,
+        bic_correction_schedule=Schedule(
+            epochs=200, lr=0.1, batch_size=256, weight_decay=0.0, decay="steps", milestones=(60, 120, 160, 180)
+        ),
+    )
+
+
+def paper_224(dataset: str = "cifar100") -> Experiment:
+    """The paper's training for small images as the authors' scripts have it: 7x7 stem, images scaled to 224 pixels."""
+    return replace(_paper_small(dataset), recipe="paper-224", network="resnet18", image_size=224)
+
+
+def _paper_small(dataset: str) -> Experiment:
     bic = Schedule(epochs=250, lr=0.1, batch_size=128, weight_decay=2e-4, decay="steps", milestones=(100, 150, 200))
     return Experiment(
         recipe="paper",
@@ -138,4 +194,4 @@ def paper(dataset: str = "glyphs") -> Experiment:
     )
 
 
-RECIPES: dict[str, Callable[[str], Experiment]] = {"quick": quick, "paper": paper}
+RECIPES: dict[str, Callable[[str], Experiment]] = {"quick": quick, "paper": paper, "paper-224": paper_224}

@@ -1,62 +1,65 @@
-"""Where images come from: data sets by name."""
+"""Where images come from: data sets by name or place."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from scail.datasets.catalog import DATASETS
-from scail.datasets.dataset import Dataset, Split
+from scail.datasets.dataset import Dataset, Found, Images, Split
+from scail.datasets.settings import DataSettings
+from scail.datasets.settle import cut_down, settle
 
-__all__ = ["DATASETS", "Dataset", "Split", "load_dataset"]
+__all__ = ["DATASETS", "DataSettings", "Dataset", "Images", "Split", "load_dataset"]
+
+_FILES_SIZE = 64
 
 
-def load_dataset(
-    name: str, *, classes: int | None = None, images_per_class: int | None = None, image_size: int | None = None
-) -> Dataset:
-    """The data set of this name or path: `classes` of it, with at most `images_per_class` training images each.
+def load_dataset(name: str, settings: DataSettings | None = None) -> Dataset:
+    """The data set of this name or at this place, as the settings ask for it.
 
-    `glyphs` draws exactly what is asked for; the other sets are cut down to it. `glyphs` and files of one's own have a
-    free `image_size`.
+    `name` is one of `DATASETS`, a folder in `SCAIL_DATA`, `hf:owner/name`, or the path of a folder or list file.
+    `glyphs` draws exactly what is asked for; the other sets are cut down to it.
     """
-    if name not in DATASETS:
-        if not Path(name).exists():
-            known = ", ".join(DATASETS)
-            raise ValueError(f"unknown data set {name!r}; known: {known}, or an existing folder or list file of images")
-        from scail.datasets.files import load_files
-
-        return _cut_down(load_files(Path(name), image_size), classes, images_per_class)
+    settings = settings or DataSettings()
     if name == "glyphs":
         from scail.datasets.glyphs import load_glyphs
 
-        asked = {"classes": classes, "train": images_per_class, "size": image_size}
+        asked = {"classes": settings.classes, "train": settings.images_per_class, "size": settings.image_size}
         return load_glyphs(**{key: value for key, value in asked.items() if value is not None})
-    if image_size is not None:
-        raise ValueError(
-            f"image size {image_size}: only glyphs and files of one's own can have any; {name} has its own"
-        )
     if name == "digits":
-        from scail.datasets.digits import load_digits as load
-    else:
-        from scail.datasets.cifar100 import load_cifar100 as load
-    return _cut_down(load(), classes, images_per_class)
+        from scail.datasets.digits import load_digits
+
+        if settings.image_size is not None:
+            raise ValueError(f"image size {settings.image_size}: digits has its own, 8 pixels")
+        return cut_down(load_digits(), settings.classes, settings.images_per_class)
+    return settle(_find(name, settings), settings)
 
 
-def _cut_down(dataset: Dataset, classes: int | None, images_per_class: int | None) -> Dataset:
-    """The first `classes` classes, and the first `images_per_class` training images of each."""
-    known = len(dataset.class_names)
-    if classes is None and images_per_class is None:
-        return dataset
-    kept = known if classes is None else classes
-    if not 2 <= kept <= known:
-        raise ValueError(f"{dataset.name}: classes is {kept}, expected 2 to {known}")
-    if images_per_class is not None and images_per_class < 1:
-        raise ValueError(f"{dataset.name}: images per class is {images_per_class}, expected at least 1")
+def _find(name: str, settings: DataSettings) -> Found:
+    """Look for it: by name among one's data sets and in the Hub's caches, or where the path leads."""
+    from scail.datasets.places import own_folder
 
-    def cut(split: Split, most: int | None) -> Split:
-        rows = torch.cat([(split.labels == c).nonzero().flatten()[:most] for c in range(kept)]).sort().values
-        return Split(split.images[rows], split.labels[rows])
+    size, workers = settings.image_size or _FILES_SIZE, settings.workers
+    columns = (settings.image_column, settings.label_column)
+    if name == "cifar100":
+        from scail.datasets.cifar100 import load_cifar100
 
-    train, test = cut(dataset.train, images_per_class), cut(dataset.test, None)
-    return Dataset(dataset.name, dataset.class_names[:kept], train, test, dataset.mirror)
+        return load_cifar100(settings.image_size or 32, workers)
+    if name.startswith("hf:"):
+        from scail.datasets.hub import load_hub
+
+        return load_hub(name, size, workers, columns)
+    place = Path(name) if Path(name).exists() else own_folder(name)
+    if place is None:
+        known = ", ".join(DATASETS)
+        raise ValueError(
+            f"unknown data set {name!r}; known: {known}, hf:owner/name, a folder in SCAIL_DATA, or the path of an "
+            "existing folder or list file of images"
+        )
+    if place.is_dir() and next(place.rglob("*.parquet"), None):
+        from scail.datasets.hub import load_hub_folder
+
+        return load_hub_folder(place, place.resolve().name, size, workers, columns)
+    from scail.datasets.files import load_files
+
+    return load_files(place, size, workers)

@@ -27,13 +27,17 @@ def cached_tensors(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str
         return load(path.read_bytes())
     except (OSError, SafetensorError):
         tensors = make()
+    write_aside(path, save(tensors))
+    return tensors
+
+
+def write_aside(path: Path, content: bytes) -> None:
+    """Write a file of the cache in one step. One that cannot be written (full disk) costs time, not results."""
     aside = path.with_name(f"{path.name}.{os.getpid()}")
-    # A cache that cannot be written (full or read-only disk) costs time, not results.
     with contextlib.suppress(OSError):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            aside.write_bytes(save(tensors))
+            aside.write_bytes(content)
             aside.replace(path)  # atomic: another process sees all of it or nothing
         finally:
             aside.unlink(missing_ok=True)
-    return tensors

@@ -1,54 +1,94 @@
-"""`cifar100`: 100 classes of 32 x 32 colour photographs, from Parquet files in the layout of the Hub."""
+"""`cifar100`: 100 classes of 32 x 32 colour photographs, in the layout of the Hub or as the original archive."""
 
 from __future__ import annotations
 
-import hashlib
-import os
+import io
+import pickle
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from scail.datasets.cache import cached_tensors
-from scail.datasets.dataset import Dataset, Split
+from scail.datasets.dataset import Found, Split
+from scail.datasets.hub import load_hub, load_hub_folder, table_of_column
+from scail.datasets.places import HUB_NAMES, missing, own_folder
+
+_ARCHIVE = "cifar-100-python"
+# What the arrays in the original files are made of, under the names of old and new versions of numpy.
+_HARMLESS = {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")} | {
+    (f"numpy.{core}.multiarray", "_reconstruct") for core in ("core", "_core")
+}
 
 
-def cifar100_dir() -> Path:
-    """The folder `cifar100` inside `SCAIL_DATA`."""
-    return Path(os.environ.get("SCAIL_DATA", "data")) / "cifar100"
+def load_cifar100(size: int, workers: int) -> Found:
+    """From `SCAIL_DATA/cifar100` (Parquet files or the original archive), or from the cache of the Hub."""
+    columns = ("img", "fine_label")
+    folder = own_folder("cifar100")
+    if folder and next(folder.rglob("*.parquet"), None):
+        return load_hub_folder(folder, "cifar100", size, workers, columns)
+    for place in (folder, folder and folder.parent, own_folder(_ARCHIVE) and (own_folder(_ARCHIVE) or Path()).parent):
+        if place and (files := _original_files(place)):
+            return _from_original(files, size, workers)
+    try:
+        found = load_hub(f"hf:{HUB_NAMES['cifar100']}", size, workers, columns)
+    except ValueError:
+        raise missing("cifar100") from None
+    return Found("cifar100", found.class_names, found.train, found.test, found.split)
 
 
-def load_cifar100() -> Dataset:
-    """Read `SCAIL_DATA/cifar100/{train,test}-*.parquet`; decoded once, then kept in the cache."""
-    folder = cifar100_dir()
-    files = {part: sorted(map(str, folder.glob(f"{part}-*.parquet"))) for part in ("train", "test")}
-    if not all(files.values()):
-        raise ValueError(
-            f"cifar100: no train-*.parquet and test-*.parquet in {folder}; put the Parquet files of the Hub's "
-            "uoft-cs/cifar100 there, and set SCAIL_DATA to the folder that holds cifar100/"
+def _original_files(place: Path) -> dict[str, bytes] | None:
+    """`train`, `test` and `meta` of the original, unpacked or inside its archive."""
+    names = ("train", "test", "meta")
+    for folder in (place / _ARCHIVE, place):
+        if all((folder / name).is_file() for name in names):
+            return {name: (folder / name).read_bytes() for name in names}
+    archive = place / f"{_ARCHIVE}.tar.gz"
+    if not archive.is_file():
+        return None
+    try:
+        with tarfile.open(archive) as opened:
+            members = {name: opened.extractfile(f"{_ARCHIVE}/{name}") for name in names}
+            return {name: member.read() for name, member in members.items() if member}
+    except (tarfile.TarError, KeyError, EOFError, OSError) as error:
+        raise ValueError(f"{archive}: not the archive of CIFAR-100 ({error}); get it again") from error
+
+
+def _from_original(files: dict[str, bytes], size: int, workers: int) -> Found:
+    import pyarrow
+
+    names = [name.decode() for name in read_original("meta", files["meta"])[b"fine_label_names"]]
+    parts = []
+    for part in ("train", "test"):
+        content = read_original(part, files[part])
+        # Plain PPM files: nothing is compressed again, and they are read like any other image.
+        images = [b"P6 32 32 255\n" + row.reshape(3, 1024).T.tobytes() for row in content[b"data"]]
+        column = pyarrow.StructArray.from_arrays(
+            [pyarrow.array(images, pyarrow.large_binary()), pyarrow.nulls(len(images), pyarrow.string())],
+            ["bytes", "path"],
         )
-    from datasets import Dataset as Table
-    from datasets import Features
-    from pyarrow import parquet
-
-    stamp = [(Path(f).name, Path(f).stat().st_size, Path(f).stat().st_mtime_ns) for f in files["train"] + files["test"]]
-
-    def decode() -> dict[str, Tensor]:
-        return {
-            f"{part}_{name}": tensor
-            for part in ("train", "test")
-            for name, tensor in zip(("images", "labels"), _decode(Table(parquet.read_table(files[part]))), strict=True)
-        }
-
-    tensors = cached_tensors(f"cifar100-{hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]}", decode)
-    schema = Features.from_arrow_schema(parquet.read_schema(files["train"][0]))
-    splits = [Split(tensors[f"{part}_images"], tensors[f"{part}_labels"]) for part in ("train", "test")]
-    return Dataset("cifar100", tuple(schema["fine_label"].names), splits[0], splits[1])
+        labels = torch.tensor(np.asarray(content[b"fine_labels"], np.int64))
+        parts.append(Split(table_of_column(pyarrow.chunked_array([column]), size, workers), labels))
+    return Found("cifar100", tuple(names), parts[0], parts[1], split="its own test images")
 
 
-def _decode(rows: Any) -> tuple[Tensor, Tensor]:
-    images = np.stack([np.asarray(image.convert("RGB")) for image in rows["img"]])
-    labels = torch.tensor(rows["fine_label"], dtype=torch.int64)
-    return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(), labels
+class _OnlyArrays(pickle.Unpickler):
+    """Reads numbers, strings, lists and arrays; anything else a pickle could ask for is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """One of the few functions that rebuild an array."""
+        if (module, name) not in _HARMLESS:
+            raise pickle.UnpicklingError(f"asks for {module}.{name}")
+        return super().find_class(module, name)
+
+
+def read_original(name: str, content: bytes) -> dict[bytes, Any]:
+    """One file of the original archive, a pickle of plain values and arrays; nothing in it can be run."""
+    try:
+        read: dict[bytes, Any] = _OnlyArrays(io.BytesIO(content), encoding="bytes").load()
+    except (pickle.UnpicklingError, EOFError, ValueError, KeyError, AttributeError, IndexError, TypeError) as error:
+        raise ValueError(f"{_ARCHIVE}/{name}: not a file of CIFAR-100 ({error}); get the archive again") from error
+    if not isinstance(read, dict):
+        raise ValueError(f"{_ARCHIVE}/{name}: not a file of CIFAR-100; get the archive again")
+    return read

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 import torch
@@ -57,6 +57,23 @@ class Split:
         return len(self.labels)
 
 
+Icarl = Literal["direct", "positions", "unknown"]
+"""How iCaRL's shuffle of the classes is read: it lists them, it gives each its position, or their ids are not known."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A data set as it was found, before it is cut down and decoded; without `test`, some images are held out."""
+
+    name: str
+    class_names: tuple[str, ...]
+    train: Split
+    test: Split | None
+    split: str = ""
+    icarl: Icarl = "direct"
+    notes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Dataset:
     """A labelled set of images, train and test apart; labels index `class_names`."""
@@ -67,6 +84,11 @@ class Dataset:
     test: Split
     mirror: bool = True
     """Whether a mirrored image still belongs to its class (photographs: yes; characters: no)."""
+    split: str = "its own test images"
+    """How training and test images were told apart: stands beside every number."""
+    icarl: Icarl = "direct"
+    notes: tuple[str, ...] = ()
+    """What a reader of the numbers must know."""
 
     def __post_init__(self) -> None:
         if len(set(self.class_names)) != len(self.class_names):

@@ -1,4 +1,4 @@
-"""Image folders and list files of one's own, decoded once and kept as uint8 in memory.
+"""Image folders and list files of one's own.
 
 A folder has one sub-folder per class, or `train/` and `test/` (or `val/`) folders of that kind. A list file has one
 `path label` per line. Without test images of their own, a share of each class is held out by seed.
@@ -6,47 +6,36 @@ A folder has one sub-folder per class, or `train/` and `test/` (or `val/`) folde
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
-from torch import Tensor
 
-from scail.datasets.cache import cached_tensors
-from scail.datasets.dataset import Dataset, Split
-from scail.seeding import generator_for
+from scail.datasets.dataset import Found, Split
+from scail.datasets.decode import ENDINGS
+from scail.datasets.on_disk import table_of_files
 
-ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
-DEFAULT_SIZE = 64
 _TEST_NAMES = ("test", "val", "validation")
 Labelled = tuple[Path, str]
 
 
-def load_files(place: Path, image_size: int | None = None, held_out: float = 0.2, seed: int = 0) -> Dataset:
-    """The images of a folder or list file, `image_size` pixels square (64 by default), in colour."""
-    size = DEFAULT_SIZE if image_size is None else image_size
-    if not 8 <= size <= 512:
-        raise ValueError(f"image size is {size}, expected 8 to 512 pixels")
+def load_files(place: Path, size: int, workers: int) -> Found:
+    """The images of a folder or list file."""
     train, test = _of_list(place) if place.is_file() else _of_folder(place)
     if not train:
         raise ValueError(f"{place}: no images found ({', '.join(sorted(ENDINGS))}) in folders of classes")
-    if not test:
-        train, test = _hold_out(train, held_out, seed)
     names = tuple(sorted({label for _, label in train}))
     strange = sorted({label for _, label in test} - set(names))
     if strange:
         raise ValueError(f"{place}: class {strange[0]!r} has test images but no training images")
-    images = {part: _decode_all(pairs, size) for part, pairs in (("train", train), ("test", test))}
     number = {name: c for c, name in enumerate(names)}
-    splits = [
-        Split(images[part], torch.tensor([number[label] for _, label in pairs]))
-        for part, pairs in (("train", train), ("test", test))
-    ]
-    return Dataset(place.resolve().stem, names, splits[0], splits[1])
+
+    def split(pairs: list[Labelled]) -> Split:
+        labels = torch.tensor([number[label] for _, label in pairs])
+        return Split(table_of_files([str(path) for path, _ in pairs], size, workers), labels)
+
+    return Found(
+        place.resolve().stem, names, split(train), split(test) if test else None, "its own test images" if test else ""
+    )
 
 
 def _of_folder(place: Path) -> tuple[list[Labelled], list[Labelled]]:
@@ -89,43 +78,3 @@ def _lines_of(place: Path) -> list[Labelled]:
             raise ValueError(f"{place}, line {number}: {line!r}: expected a path and a label")
         pairs.append((place.parent / path.strip(), label))
     return pairs
-
-
-def _hold_out(pairs: Sequence[Labelled], share: float, seed: int) -> tuple[list[Labelled], list[Labelled]]:
-    """A share of each class, at least one image, drawn by seed."""
-    train, test = list[Labelled](), list[Labelled]()
-    for label in sorted({label for _, label in pairs}):
-        mine = [pair for pair in pairs if pair[1] == label]
-        if len(mine) < 2:
-            raise ValueError(f"class {label!r} has one image: at least two are needed, one to train and one to test")
-        order = torch.randperm(len(mine), generator=generator_for(seed, "held out", label)).tolist()
-        count = max(1, round(share * len(mine)))
-        test += [mine[i] for i in sorted(order[:count])]
-        train += [mine[i] for i in sorted(order[count:])]
-    return train, test
-
-
-def _decode_all(pairs: Sequence[Labelled], size: int) -> Tensor:
-    try:
-        stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path, _ in pairs]
-    except FileNotFoundError as error:
-        raise ValueError(f"{error.filename}: no such image") from error
-    name = f"files-{hashlib.sha256(repr((stamps, size)).encode()).hexdigest()[:16]}"
-
-    def decode() -> dict[str, Tensor]:
-        return {"images": torch.from_numpy(np.stack([decode_image(path, size) for path, _ in pairs]))}
-
-    return cached_tensors(name, decode)["images"].permute(0, 3, 1, 2).contiguous()
-
-
-def decode_image(path: Path, size: int) -> NDArray[np.uint8]:
-    """size x size x 3: turned as its EXIF data say, in colour, the middle square, scaled."""
-    try:
-        with Image.open(path) as image:
-            image.draft("RGB", (size, size))  # JPEG: decode no more pixels than needed
-            turned = ImageOps.exif_transpose(image)
-            if turned.mode.startswith("I;16") or turned.mode in ("I", "F"):  # 16 bits: keep the upper eight
-                turned = Image.fromarray((np.asarray(turned, np.float64) / 257).clip(0, 255).astype(np.uint8))
-            return np.asarray(ImageOps.fit(turned.convert("RGB"), (size, size), Image.Resampling.BILINEAR))
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read as an image ({error}); repair or remove it") from error

@@ -71,9 +71,10 @@ class ImageTable:
     def in_memory(self) -> Tensor:
         """All of them, decoded now: the middle square of each, uint8, N x 3 x size x size."""
         decoded = torch.empty(self.shape, dtype=torch.uint8)
+        pixels = decoded.numpy()
 
         def decode(i: int) -> None:
-            decoded[i] = torch.from_numpy(self.read(i, middle_square)).permute(2, 0, 1)
+            pixels[i] = self.read(i, middle_square).transpose(2, 0, 1)
 
         for _ in in_threads(decode, range(len(self)), self.workers):
             pass

@@ -1,0 +1,58 @@
+"""Where data sets are looked for: in a folder of them (`SCAIL_DATA`), then in the Hub's caches. Nothing is fetched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+HOW_TO_GET = {
+    "cifar100": "hf download uoft-cs/cifar100 --repo-type dataset, or put its Parquet files or the original "
+    "cifar-100-python.tar.gz into {place}",
+    "ilsvrc": "put train/<wnid>/*.JPEG (and val/, for --split official) and ILSVRC2012_devkit_t12.tar.gz into {place}, "
+    "or hf download ILSVRC/imagenet-1k --repo-type dataset",
+    "vggface2": "put train/<identity>/*.jpg into {place}; faces are cropped by: scail prepare vggface2 SRC {place}",
+    "landmarks": "put train.csv of Google Landmarks version 1 and its images, as ID.jpg, into {place}",
+}
+HUB_NAMES = {"cifar100": "uoft-cs/cifar100", "ilsvrc": "ILSVRC/imagenet-1k"}
+
+
+def data_dir() -> Path:
+    """The folder of data sets: `SCAIL_DATA`, or `data`."""
+    return Path(os.environ.get("SCAIL_DATA") or "data")
+
+
+def own_folder(name: str) -> Path | None:
+    """The folder of this name among one's data sets."""
+    place = data_dir() / name
+    return place if place.is_dir() else None
+
+
+def hub_folder(repository: str) -> Path | None:
+    """A data set of the Hub, as it was downloaded: in the folder of data sets or in the Hub's own cache."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    if found := own_folder(repository) or own_folder(repository.rpartition("/")[2]):
+        return found
+    try:
+        return Path(snapshot_download(repository, repo_type="dataset", local_files_only=True))
+    except LocalEntryNotFoundError:
+        return None
+    except HFValidationError as error:
+        raise ValueError(f"hf:{repository}: {error}; expected hf:owner/name") from error
+
+
+def missing(name: str) -> ValueError:
+    """What to say of a data set that is not here."""
+    place = data_dir() / name
+    if name.startswith("hf:"):
+        repository = name.removeprefix("hf:")
+        return ValueError(
+            f"{name}: neither in {data_dir() / repository} nor in the Hub's cache, and nothing is fetched unasked: "
+            f"hf download {repository} --repo-type dataset"
+        )
+    how = HOW_TO_GET[name].format(place=place)
+    return ValueError(
+        f"{name}: not in {place}{' nor in the cache of the Hub' if name in HUB_NAMES else ''}. To get it: {how}. "
+        "SCAIL_DATA names the folder that holds data sets"
+    )

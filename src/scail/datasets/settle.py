@@ -1,0 +1,128 @@
+"""From what was found to the data set that is used: test images held out, cut down, broken images left out, decoded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from scail.datasets.cache import cache_dir, cached_tensors, write_aside
+from scail.datasets.dataset import Dataset, Found, Images, Split
+from scail.datasets.on_disk import ImageTable
+from scail.datasets.settings import DataSettings
+from scail.seeding import generator_for
+
+_LARGEST_IN_MEMORY = 64  # pixels: beyond, regions of the original image are worth more than a scaled copy
+_MOST_IN_MEMORY = 2 * 2**30  # bytes. Fixed, not what this machine has: it decides how images are augmented
+
+
+def settle(found: Found, settings: DataSettings) -> Dataset:
+    """The data set that these settings ask for."""
+    notes = found.notes
+    if settings.broken == "skip":
+        found, notes = _without_broken(found)
+    found = found if found.test else _hold_out(found, settings)
+    train, test = found.train, found.test
+    assert test is not None
+    dataset = Dataset(found.name, found.class_names, train, test, True, found.split, found.icarl, notes)
+    dataset = cut_down(dataset, settings.classes, settings.images_per_class)
+    if settings.on_disk or (settings.on_disk is None and not _fits(dataset)):
+        return dataset
+    return replace(dataset, train=_in_memory(dataset.train), test=_in_memory(dataset.test))
+
+
+def _fits(dataset: Dataset) -> bool:
+    channels, height, width = dataset.shape
+    count = len(dataset.train) + len(dataset.test)
+    return max(height, width) <= _LARGEST_IN_MEMORY and count * channels * height * width <= _MOST_IN_MEMORY
+
+
+def _in_memory(split: Split) -> Split:
+    assert isinstance(split.images, ImageTable)
+    name = f"images-{hashlib.sha256(split.images.stamp()).hexdigest()[:16]}"
+    return Split(cached_tensors(name, lambda: {"images": _table(split.images).in_memory()})["images"], split.labels)
+
+
+def _table(images: Images) -> ImageTable:
+    assert isinstance(images, ImageTable)
+    return images
+
+
+def cut_down(dataset: Dataset, classes: int | None, images_per_class: int | None) -> Dataset:
+    """The first `classes` classes, and the first `images_per_class` training images of each."""
+    known = len(dataset.class_names)
+    if classes is None and images_per_class is None:
+        return dataset
+    kept = known if classes is None else classes
+    if not 2 <= kept <= known:
+        raise ValueError(f"{dataset.name}: classes is {kept}, expected 2 to {known}")
+    if images_per_class is not None and images_per_class < 1:
+        raise ValueError(f"{dataset.name}: images per class is {images_per_class}, expected at least 1")
+
+    def cut(split: Split, most: int | None) -> Split:
+        rows = torch.cat([of_class[:most] for of_class in rows_by_class(split.labels, known)[:kept]]).sort().values
+        return Split(split.images[rows], split.labels[rows])
+
+    train, test = cut(dataset.train, images_per_class), cut(dataset.test, None)
+    return replace(dataset, class_names=dataset.class_names[:kept], train=train, test=test)
+
+
+def rows_by_class(labels: Tensor, classes: int) -> list[Tensor]:
+    """For each class the rows of its images, in order; one pass, whatever the number of classes."""
+    counts = torch.bincount(labels, minlength=classes)
+    return list(labels.argsort(stable=True).split(counts.tolist()))
+
+
+def _hold_out(found: Found, settings: DataSettings) -> Found:
+    """A share of each class, at least one image, drawn by seed."""
+    train, test = list[Tensor](), list[Tensor]()
+    for name, rows in zip(found.class_names, rows_by_class(found.train.labels, len(found.class_names)), strict=True):
+        if len(rows) < 2:
+            raise ValueError(
+                f"{found.name}: class {name!r} has {len(rows)} image(s): at least two are needed, one to train and "
+                "one to test"
+            )
+        order = torch.randperm(len(rows), generator=generator_for(settings.split_seed, "held out", name))
+        count = min(max(1, round(settings.held_out * len(rows))), len(rows) - 1)
+        test.append(rows[order[:count].sort().values])
+        train.append(rows[order[count:].sort().values])
+    parts = [Split(found.train.images[rows], found.train.labels[rows]) for rows in (torch.cat(train), torch.cat(test))]
+    split = f"{settings.held_out:.0%} of each class held out, seed {settings.split_seed}"
+    return replace(found, train=parts[0], test=parts[1], split=split)
+
+
+def _without_broken(found: Found) -> tuple[Found, tuple[str, ...]]:
+    """Without the images that cannot be read; every image is opened once, and what was found is kept in the cache."""
+    notes, parts = list(found.notes), list[Split | None]()
+    for part, split in (("training", found.train), ("test", found.test)):
+        if split is None:
+            parts.append(None)
+            continue
+        broken = _broken_rows(_table(split.images))
+        if broken:
+            first = next(iter(broken.values()))
+            notes.append(f"{len(broken)} broken {part} image(s) left out, the first: {first}")
+        sound = torch.ones(len(split), dtype=torch.bool)
+        sound[list(broken)] = False
+        rows = sound.nonzero().flatten()
+        parts.append(Split(split.images[rows], split.labels[rows]))
+    train, test = parts
+    assert train is not None
+    return replace(found, train=train, test=test), tuple(notes)
+
+
+def _broken_rows(images: ImageTable) -> dict[int, str]:
+    place = cache_dir() / f"broken-{hashlib.sha256(images.stamp()).hexdigest()[:16]}.json"
+    try:
+        return {int(row): text for row, text in json.loads(place.read_bytes()).items()}
+    except (OSError, ValueError):
+        from rich.progress import Progress
+
+        with Progress(transient=True) as bar:
+            task = bar.add_task("looking for broken images", total=len(images))
+            found = images.find_broken(lambda count: bar.advance(task, count))
+        write_aside(place, json.dumps(found).encode())
+        return found
