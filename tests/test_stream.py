@@ -29,6 +29,27 @@ def test_icarls_order_is_the_published_one():
     assert list(order) == expected.tolist()
 
 
+def test_icarls_order_of_ilsvrc_reads_the_shuffle_as_positions():
+    # The shuffle of five is 0 2 3 4 1: a arrives first, b third, c fourth, d last, e second.
+    assert class_order("icarl", "abcde", seed=0) == (0, 2, 3, 4, 1)
+    assert class_order("icarl", "abcde", seed=0, icarl="positions") == (0, 4, 1, 2, 3)
+    shuffled = np.arange(1000)
+    np.random.RandomState(1993).shuffle(shuffled)
+    order = class_order("icarl", [str(c) for c in range(1000)], seed=0, icarl="positions")
+    assert all(order.index(c - 1) == shuffled[c - 1] for c in range(1, 1001))  # devkit id c arrives m[c - 1]-th
+
+
+@pytest.mark.parametrize("icarl", ["direct", "positions", "unknown"])
+def test_other_orders_do_not_ask_how_icarls_is_read(icarl):
+    for order in ("seed", "given", list("gfedcba")):
+        assert class_order(order, NAMES, seed=3, icarl=icarl) == class_order(order, NAMES, seed=3)
+
+
+def test_icarls_order_without_the_devkit_is_an_error():
+    with pytest.raises(ValueError, match=r"needs the class ids of .* put ILSVRC2012_devkit_t12.tar.gz .*--order seed"):
+        class_order("icarl", NAMES, seed=0, icarl="unknown")
+
+
 def test_a_seeds_order_is_its_own_and_leaves_numpys_global_state_alone():
     before = np.random.get_state()[1].tolist()
     orders = {seed: class_order("seed", NAMES, seed) for seed in range(5)}

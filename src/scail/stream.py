@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from scail.datasets import Dataset
+from scail.datasets.listing import IcarlReading
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,17 @@ class State:
         return self.past_classes + len(self.class_names)
 
 
-def class_order(order: str | Sequence[str], class_names: Sequence[str], seed: int) -> tuple[int, ...]:
+def class_order(
+    order: str | Sequence[str], class_names: Sequence[str], seed: int, *, icarl: IcarlReading = "direct"
+) -> tuple[int, ...]:
     """The order of arrival as indices into `class_names`.
 
     `order` is "seed" (drawn from `seed`), "icarl" (numpy's RandomState(1993), as in the literature), "given" (as the
     data set lists them), or the class names themselves, each exactly once.
+
+    `icarl` is how the data set reads iCaRL's shuffle m of 0..n-1: "direct", class m[i] arrives i-th (CIFAR-100);
+    "positions", class i arrives m[i]-th (ILSVRC, whose classes are then in the order of the devkit's ids); "unknown",
+    there is no such order, since the ids are not known.
 
     >>> class_order(["b", "a"], ["a", "b"], seed=0)
     (1, 0)
@@ -53,9 +60,17 @@ def class_order(order: str | Sequence[str], class_names: Sequence[str], seed: in
     count = len(class_names)
     if order == "given":
         return tuple(range(count))
+    if order == "icarl" and icarl == "unknown":
+        raise ValueError(
+            "class order 'icarl': iCaRL's order of ILSVRC needs the class ids of the devkit's metadata; put "
+            "ILSVRC2012_devkit_t12.tar.gz into the data set's folder, beside train/ (and complete train/, if classes "
+            "among the first ids have no folder there), or use --order seed or --order given"
+        )
     if order in ("seed", "icarl"):
         shuffled = np.arange(count)
         np.random.RandomState(1993 if order == "icarl" else seed).shuffle(shuffled)
+        if order == "icarl" and icarl == "positions":
+            shuffled = np.argsort(shuffled)
         return tuple(int(c) for c in shuffled)
     if isinstance(order, str):
         raise ValueError(f"class order {order!r}: expected seed, icarl, given, or a list of class names")

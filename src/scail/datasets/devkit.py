@@ -1,0 +1,93 @@
+"""ILSVRC2012's development kit: which class has which id, and the labels of the validation images.
+
+The ids are not the alphabet's: iCaRL's class order needs them.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+NAME = "ILSVRC2012_devkit_t12"
+_META = "data/meta.mat"
+_TRUTH = "data/ILSVRC2012_validation_ground_truth.txt"
+
+
+@dataclass(frozen=True)
+class Devkit:
+    """What the kit says."""
+
+    path: Path
+    wnids: tuple[str, ...]
+    """The classes (WordNet ids) in the order of their ids: id c is `wnids[c - 1]`."""
+    truth: str | None
+    """The text with the id of each validation image, if the kit has it."""
+
+    def validation_wnids(self) -> list[str]:
+        """The class of each validation image, in the order of the images' numbers."""
+        found = []
+        for number, line in enumerate((self.truth or "").splitlines(), 1):
+            text = line.strip()
+            if not (text.isdecimal() and 1 <= int(text) <= len(self.wnids)):
+                raise ValueError(
+                    f"{self.path}, {_TRUTH}, line {number}: {line!r}: expected an id of 1 to {len(self.wnids)}"
+                )
+            found.append(self.wnids[int(text) - 1])
+        return found
+
+
+def find_devkit(places: Sequence[Path]) -> Devkit | None:
+    """The first kit in these folders, unpacked or as it was downloaded."""
+    for place in places:
+        unpacked, archive = place / NAME, place / f"{NAME}.tar.gz"
+        if (unpacked / _META).is_file():
+            truth = unpacked / _TRUTH
+            text = truth.read_text(encoding="ascii", errors="replace") if truth.is_file() else None
+            return Devkit(unpacked, _wnids((unpacked / _META).read_bytes(), unpacked / _META), text)
+        if archive.is_file():
+            members = _read_members(archive)
+            if _META not in members:
+                raise ValueError(f"{archive}: holds no {_META}; download it again")
+            text = members[_TRUTH].decode("ascii", errors="replace") if _TRUTH in members else None
+            return Devkit(archive, _wnids(members[_META], archive), text)
+    return None
+
+
+def _read_members(archive: Path) -> dict[str, bytes]:
+    """The two files that matter, read in memory: nothing is unpacked into the user's data."""
+    found = {}
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            for member in tar:
+                inner = next((name for name in (_META, _TRUTH) if f"/{member.name}".endswith(f"/{name}")), None)
+                content = tar.extractfile(member) if inner and member.isfile() else None
+                if inner and content:
+                    found[inner] = content.read()
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{archive}: cannot be read ({error}); download it again") from error
+    return found
+
+
+def _wnids(meta: bytes, where: Path) -> tuple[str, ...]:
+    """The leaves of the kit's tree of classes, in the order of their ids, which are 1..n (1000 in the real one)."""
+    from scipy.io import loadmat
+
+    try:
+        # Squeezed, the 1860 x 1 array of structs is a row, and each of its fields a number or a text.
+        synsets = np.atleast_1d(loadmat(BytesIO(meta), squeeze_me=True)["synsets"])
+        leaves = {int(s["ILSVRC2012_ID"]): str(s["WNID"]) for s in synsets if int(s["num_children"]) == 0}
+    except Exception as error:  # scipy raises what it likes on files that are no .mat
+        raise ValueError(
+            f"{where}: cannot be read as the devkit's meta.mat ({error!r}); unpack {NAME}.tar.gz again"
+        ) from error
+    if not leaves or sorted(leaves) != list(range(1, len(leaves) + 1)):
+        raise ValueError(
+            f"{where}: expected classes with the ids 1..n, found {sorted(leaves)[:5]} ...; download it again"
+        )
+    return tuple(leaves[number] for number in sorted(leaves))
