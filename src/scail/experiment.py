@@ -75,7 +75,7 @@ def set_up(experiment: Experiment) -> Setup:
     dataset = load_dataset(experiment.dataset, data_settings(experiment))
     if not 0 <= experiment.seed < 2**32:
         raise ValueError(f"seed is {experiment.seed}, expected 0 to {2**32 - 1}")
-    order = class_order(experiment.class_order, dataset.class_names, experiment.seed)
+    order = class_order(experiment.class_order, dataset.class_names, experiment.seed, icarl=dataset.icarl)
     first = (len(order) + 1) // 2 if experiment.first_state == "half" else experiment.first_state
     states = split_into_states(dataset, experiment.states, order, first)
     if len(states) < 2:
@@ -214,7 +214,7 @@ def chain_of(setup: Setup, line: Line) -> Chain:
     trainer = trainer_of(line.trainer, experiment, len(dataset.class_names))
     states = setup.states
     if line.trainer == "joint":
-        order = class_order(experiment.class_order, dataset.class_names, experiment.seed)
+        order = class_order(experiment.class_order, dataset.class_names, experiment.seed, icarl=dataset.icarl)
         states = split_into_states(dataset, 1, order)
     augmentation = Augmentation(experiment.padding, dataset.mirror)
     return Chain(trainer, states, line.select, line.memory, augmentation, experiment.seed, experiment.precision)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from scail.datasets import Dataset
-from scail.datasets.listing import IcarlReading
+from scail.datasets.dataset import Icarl
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class State:
 
 
 def class_order(
-    order: str | Sequence[str], class_names: Sequence[str], seed: int, *, icarl: IcarlReading = "direct"
+    order: str | Sequence[str], class_names: Sequence[str], seed: int, *, icarl: Icarl = "direct"
 ) -> tuple[int, ...]:
     """The order of arrival as indices into `class_names`.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Dataset, Found, Images, Split
+from scail.datasets.listing import Listing, found_of, is_manifest, keep_manifest, read_manifest
+from scail.datasets.packed import is_packed, load_packed
 from scail.datasets.settings import DataSettings
 from scail.datasets.settle import cut_down, settle
 
@@ -37,19 +40,30 @@ def load_dataset(name: str, settings: DataSettings | None = None) -> Dataset:
 
 def _find(name: str, settings: DataSettings) -> Found:
     """Look for it: by name among one's data sets and in the Hub's caches, or where the path leads."""
-    from scail.datasets.places import own_folder
+    from scail.datasets.places import missing, own_folder
 
     size, workers = settings.image_size or _FILES_SIZE, settings.workers
     columns = (settings.image_column, settings.label_column)
-    if name == "cifar100":
-        from scail.datasets.cifar100 import load_cifar100
-
-        return load_cifar100(settings.image_size or 32, workers)
     if name.startswith("hf:"):
         from scail.datasets.hub import load_hub
 
         return load_hub(name, size, workers, columns)
-    place = Path(name) if Path(name).exists() else own_folder(name)
+    place = own_folder(name) if name in DATASETS or not Path(name).exists() else Path(name)
+    if place and place.is_dir() and is_packed(place):
+        return load_packed(place, size, workers)
+    if name == "cifar100":
+        from scail.datasets.cifar100 import load_cifar100
+
+        return load_cifar100(settings.image_size or 32, workers)
+    if name in DATASETS:
+        listed = _list(name, place, settings)
+        if listed:
+            return found_of(listed, size, workers)
+        if name != "ilsvrc":
+            raise missing(name)
+        from scail.datasets.ilsvrc_hub import load_ilsvrc_from_hub
+
+        return load_ilsvrc_from_hub(settings.split, settings.split_seed, size, workers)
     if place is None:
         known = ", ".join(DATASETS)
         raise ValueError(
@@ -60,6 +74,26 @@ def _find(name: str, settings: DataSettings) -> Found:
         from scail.datasets.hub import load_hub_folder
 
         return load_hub_folder(place, place.resolve().name, size, workers, columns)
+    if is_manifest(place):
+        return found_of(read_manifest(place), size, workers)
     from scail.datasets.files import load_files
 
     return load_files(place, size, workers)
+
+
+def _list(name: str, place: Path | None, settings: DataSettings) -> Listing | None:
+    """The paper's selection of one of its large data sets; also written down as a manifest."""
+    from scail.datasets.ilsvrc import is_ilsvrc, list_ilsvrc
+    from scail.datasets.landmarks import list_landmarks
+    from scail.datasets.vggface2 import list_vggface2
+
+    if place is None or (name == "ilsvrc" and not is_ilsvrc(place)):
+        return None
+    count, seed = settings.classes or 1000, settings.split_seed
+    if name == "ilsvrc":
+        listing = list_ilsvrc(place, settings.split, settings.classes, seed)
+    elif name == "vggface2":
+        listing = list_vggface2(place, count, seed=seed)
+    else:
+        listing = list_landmarks(place, count, seed=seed)
+    return replace(listing, notes=(*listing.notes, f"its images are listed in {keep_manifest(listing)}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,17 +28,22 @@ def cached_tensors(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str
         return load(path.read_bytes())
     except (OSError, SafetensorError):
         tensors = make()
-    write_aside(path, save(tensors))
+    keep(path, save(tensors))
     return tensors
 
 
-def write_aside(path: Path, content: bytes) -> None:
-    """Write a file of the cache in one step. One that cannot be written (full disk) costs time, not results."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}")
+def keep(path: Path, content: bytes) -> None:
+    """Write a file of the cache. One that cannot be written (full or read-only disk) costs time, not results."""
     with contextlib.suppress(OSError):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            aside.write_bytes(content)
-            aside.replace(path)  # atomic: another process sees all of it or nothing
-        finally:
-            aside.unlink(missing_ok=True)
+        write_file(path, content)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file in one step: another process, or the one after a crash, sees all of it or nothing."""
+    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_bytes(content)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -25,6 +25,8 @@ _TURN = {
     5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }  # fmt: skip
+BROKEN = (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError, SyntaxError)
+"""What Pillow raises when an image is not sound."""
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom of a region, in pixels."""
 
@@ -38,8 +40,7 @@ def read_region(image: str | Path | bytes, choose: Callable[[int, int], Box], si
     try:
         with Image.open(BytesIO(image) if isinstance(image, bytes) else image) as opened:
             width, height = opened.size
-            if width * height > MOST_PIXELS:
-                raise ValueError(f"{width} x {height} pixels, expected at most {MOST_PIXELS}")
+            _check_size(opened)
             left, top, right, bottom = choose(width, height)
             # JPEG: decode at a half, a quarter or an eighth, as long as the region keeps `size` pixels.
             opened.draft(None, (math.ceil(width * size / (right - left)), math.ceil(height * size / (bottom - top))))
@@ -49,19 +50,24 @@ def read_region(image: str | Path | bytes, choose: Callable[[int, int], Box], si
                 (size, size), Image.Resampling.BILINEAR, box=(left * x, top * y, right * x, bottom * y)
             )
             return np.asarray(region if turn is None else region.transpose(turn))  # a square: turned last, for less
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError, SyntaxError) as error:
+    except BROKEN as error:
         name = "an image in a table" if isinstance(image, bytes) else image
         raise BrokenImage(
             f"{name}: cannot be read as an image ({error}); repair or remove it, or use --broken skip"
         ) from error
 
 
-def open_in_colour(path: Path) -> Image.Image:
-    """The whole image, turned as its EXIF data say."""
-    with Image.open(path) as opened:
-        if opened.width * opened.height > MOST_PIXELS:
-            raise ValueError(f"{opened.width} x {opened.height} pixels, expected at most {MOST_PIXELS}")
+def open_turned(file: Path | BytesIO, smallest: int) -> Image.Image:
+    """The whole image in colour, turned as its EXIF data say; a JPEG decoded with at least `smallest` pixels a side."""
+    with Image.open(file) as opened:
+        _check_size(opened)
+        opened.draft(None, (smallest, smallest))
         return in_colour(ImageOps.exif_transpose(opened))
+
+
+def _check_size(image: Image.Image) -> None:
+    if image.width * image.height > MOST_PIXELS:
+        raise ValueError(f"{image.width} x {image.height} pixels, expected at most {MOST_PIXELS}")
 
 
 def in_colour(image: Image.Image) -> Image.Image:

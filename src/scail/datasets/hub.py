@@ -70,7 +70,7 @@ def _found(name: str, tables: dict[str, Any], size: int, workers: int, columns: 
         raise ValueError(f"{name}: has the parts {', '.join(tables)}, expected one named train")
     image, label = find_columns(name, tables["train"].features, columns)
     names = class_names(tables["train"], label)
-    own = next((part for part in _TEST_NAMES if part in tables), None)
+    own = next((part for part in _TEST_NAMES if part in tables and _has_labels(tables[part], label)), None)
     train, test = (
         _split(tables[part], image, label, names, size, workers) if part else None for part in ("train", own)
     )
@@ -82,6 +82,11 @@ def _found(name: str, tables: dict[str, Any], size: int, workers: int, columns: 
         test,
         split="its own test images" if own == "test" else f"its own {own} images" if own else "",
     )
+
+
+def _has_labels(table: Any, label: str) -> bool:
+    """Test parts of competitions have none: -1, or nothing."""
+    return label in table.features and not {None, -1} & set(table.unique(label))
 
 
 def find_columns(name: str, features: Any, given: Columns) -> tuple[str, str]:

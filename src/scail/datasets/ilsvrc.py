@@ -6,16 +6,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from scail.datasets.dataset import Icarl
 from scail.datasets.devkit import NAME as DEVKIT
 from scail.datasets.devkit import Devkit, find_devkit
 from scail.datasets.ilsvrc_val import validation_images
-from scail.datasets.listing import IcarlReading, Listing, Part, hold_out
+from scail.datasets.listing import Listing, Part, hold_out
 from scail.datasets.scan import class_folders, images_in, training_folder
 
 IlsvrcSplit = Literal["icarl", "official"]
 PLACES = ("train", "ILSVRC/Data/CLS-LOC/train", "Data/CLS-LOC/train")
 HELD_OUT = 50
 """Test images a class in iCaRL's split."""
+
+
+def is_ilsvrc(folder: Path) -> bool:
+    """Whether a training folder is there (else only the devkit may be, beside the Hub's copy)."""
+    return any((folder / place).is_dir() for place in PLACES)
 
 
 def list_ilsvrc(folder: Path | str, split: IlsvrcSplit = "icarl", classes: int | None = None, seed: int = 0) -> Listing:
@@ -52,7 +58,7 @@ def list_ilsvrc(folder: Path | str, split: IlsvrcSplit = "icarl", classes: int |
 
 def _choose(
     place: Path, folders: Mapping[str, str], devkit: Devkit | None, classes: int | None
-) -> tuple[list[str], IcarlReading, list[str]]:
+) -> tuple[list[str], Icarl, list[str]]:
     """The classes in order, how iCaRL's shuffle is to be read for them, and what is to be said about it."""
     known = list(folders) if devkit is None else _in_devkit_order(place, folders, devkit)
     count = len(known) if classes is None else classes

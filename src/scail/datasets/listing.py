@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 
+from scail.datasets.cache import cache_dir
+from scail.datasets.dataset import Found, Icarl, Split
 from scail.datasets.manifest import open_manifest, read_header, read_rows, write_table
+from scail.datasets.on_disk import table_of_files
 from scail.seeding import generator_for
-
-IcarlReading = Literal["direct", "positions", "unknown"]
-"""How iCaRL's shuffle gives the order in which these classes arrive: see `scail.stream.class_order`."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Listing:
     test: Part
     split: str
     """How train and test were cut, for the record."""
-    icarl: IcarlReading = "direct"
+    icarl: Icarl = "direct"
     notes: tuple[str, ...] = ()
     """What a reader of the numbers must know."""
 
@@ -67,6 +68,16 @@ class Listing:
                 f"{self.name}: no {part} images for {len(empty)} class(es), the first is {empty[0]!r}; "
                 "add images of it, or leave the class out"
             )
+
+
+def found_of(listing: Listing, size: int, workers: int) -> Found:
+    """The listed images, still on disk."""
+
+    def split(part: Part) -> Split:
+        return Split(table_of_files(part.paths, size, workers), torch.tensor(part.labels))
+
+    parts = (split(listing.train), split(listing.test))
+    return Found(listing.name, listing.class_names, *parts, listing.split, listing.icarl, listing.notes)
 
 
 def hold_out(paths_by_class: Mapping[str, Sequence[str]], count: int, seed: int) -> tuple[Part, Part]:
@@ -123,6 +134,24 @@ def write_manifest(listing: Listing, path: Path | str) -> None:
     write_table(Path(path), header, rows)
 
 
+def keep_manifest(listing: Listing) -> Path:
+    """Write the manifest into the cache, under a name that goes with its content."""
+    digest = hashlib.sha256(repr(listing).encode(errors="surrogateescape")).hexdigest()[:16]
+    path = cache_dir() / "manifests" / f"{listing.name}-{digest}.csv"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_manifest(listing, path)
+    return path
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether this file begins as a manifest does."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(7) == b"# name:"
+
+
 def read_manifest(path: Path | str, root: Path | str | None = None) -> Listing:
     """The listing that `write_manifest` wrote; `root` says where the images are now, if they have moved."""
     path = Path(path)
@@ -130,8 +159,8 @@ def read_manifest(path: Path | str, root: Path | str | None = None) -> Listing:
         raise ValueError(f"{path}: no such manifest file")
     with open_manifest(path, "r") as file:
         header, lines = read_header(file, path)
-        if header["icarl"] not in get_args(IcarlReading):
-            raise ValueError(f"{path}: icarl is {header['icarl']!r}, expected {', '.join(get_args(IcarlReading))}")
+        if header["icarl"] not in get_args(Icarl):
+            raise ValueError(f"{path}: icarl is {header['icarl']!r}, expected {', '.join(get_args(Icarl))}")
         place = Path(root or header["root"])
         if not place.is_dir():
             raise ValueError(f"{path}: its root folder {place} does not exist; correct the line '# root: ...'")

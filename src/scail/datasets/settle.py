@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from scail.datasets.cache import cache_dir, cached_tensors, write_aside
+from scail.datasets.cache import cache_dir, cached_tensors, keep
 from scail.datasets.dataset import Dataset, Found, Images, Split
 from scail.datasets.on_disk import ImageTable
 from scail.datasets.settings import DataSettings
@@ -24,7 +25,10 @@ def settle(found: Found, settings: DataSettings) -> Dataset:
     notes = found.notes
     if settings.broken == "skip":
         found, notes = _without_broken(found)
-    found = found if found.test else _hold_out(found, settings)
+    if found.test is None:
+        share = settings.held_out
+        said = f"{share:.0%} of each class held out"
+        found = hold_out(found, settings.split_seed, lambda count: max(1, round(share * count)), said)
     train, test = found.train, found.test
     assert test is not None
     dataset = Dataset(found.name, found.class_names, train, test, True, found.split, found.icarl, notes)
@@ -76,22 +80,21 @@ def rows_by_class(labels: Tensor, classes: int) -> list[Tensor]:
     return list(labels.argsort(stable=True).split(counts.tolist()))
 
 
-def _hold_out(found: Found, settings: DataSettings) -> Found:
-    """A share of each class, at least one image, drawn by seed."""
+def hold_out(found: Found, seed: int, count_of: Callable[[int], int], said: str) -> Found:
+    """count_of(n) of the n images of each class become test images, drawn by seed."""
     train, test = list[Tensor](), list[Tensor]()
     for name, rows in zip(found.class_names, rows_by_class(found.train.labels, len(found.class_names)), strict=True):
-        if len(rows) < 2:
+        count = count_of(len(rows))
+        if len(rows) <= count:
             raise ValueError(
-                f"{found.name}: class {name!r} has {len(rows)} image(s): at least two are needed, one to train and "
-                "one to test"
+                f"{found.name}: class {name!r} has {len(rows)} image(s): at least {count + 1} are needed, {count} to "
+                "test and one to train"
             )
-        order = torch.randperm(len(rows), generator=generator_for(settings.split_seed, "held out", name))
-        count = min(max(1, round(settings.held_out * len(rows))), len(rows) - 1)
+        order = torch.randperm(len(rows), generator=generator_for(seed, "held out", name))
         test.append(rows[order[:count].sort().values])
         train.append(rows[order[count:].sort().values])
     parts = [Split(found.train.images[rows], found.train.labels[rows]) for rows in (torch.cat(train), torch.cat(test))]
-    split = f"{settings.held_out:.0%} of each class held out, seed {settings.split_seed}"
-    return replace(found, train=parts[0], test=parts[1], split=split)
+    return replace(found, train=parts[0], test=parts[1], split=f"{said}, seed {seed}")
 
 
 def _without_broken(found: Found) -> tuple[Found, tuple[str, ...]]:
@@ -124,5 +127,5 @@ def _broken_rows(images: ImageTable) -> dict[int, str]:
         with Progress(transient=True) as bar:
             task = bar.add_task("looking for broken images", total=len(images))
             found = images.find_broken(lambda count: bar.advance(task, count))
-        write_aside(place, json.dumps(found).encode())
+        keep(place, json.dumps(found).encode())
         return found
