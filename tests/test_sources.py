@@ -134,7 +134,7 @@ def test_endings_in_any_case_and_nothing_hidden(tmp_path):
 @pytest.fixture
 def listing(tmp_path) -> Listing:
     root = tmp_path / "data"
-    odd = ["train/a/1.jpg", 'train/a/with, comma and "quotes".jpg', "train/b/two\nlines.jpg", "train/b/#é\udcff.jpg"]
+    odd = ["train/a/1.jpg", 'train/a/with, comma and "quotes".jpg', "train/b/two\r\nlines.jpg", "train/b/#é\udcff.jpg"]
     for name in (*odd, "val/0.jpg", "1.jpg"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
     train = Part([str(root / name) for name in odd], [1, 1, 0, 0])
@@ -657,6 +657,27 @@ def test_what_is_wrong_with_landmarks_is_said(tmp_path):
         list_landmarks(tmp_path)
     with pytest.raises(ValueError, match=r"class '1000' has 7 image\(s\), expected at least 21: .*4 of 4 classes"):
         list_landmarks(tmp_path, classes=4)
+
+
+def test_which_of_two_copies_counts_does_not_hang_on_the_directory(tmp_path, shuffled_directories):
+    landmark_table(tmp_path)
+    landmark_images(tmp_path, True, IDS)
+    for image_id in IDS:
+        touch(tmp_path.joinpath(*image_id[:3]), f"{image_id}.PNG")  # a second file, and a third in a wrong place
+        touch(tmp_path / "z", f"{image_id}.jpg")
+    plain = list_landmarks(tmp_path, classes=4, test_images=3)
+    for seed in range(3):
+        shuffled_directories(seed)
+        assert list_landmarks(tmp_path, classes=4, test_images=3) == plain
+
+
+def test_a_table_with_blanks_after_its_commas(tmp_path):
+    landmark_table(tmp_path)
+    landmark_images(tmp_path, False, IDS)
+    plain = list_landmarks(tmp_path, classes=3, test_images=2)
+    table = tmp_path / "train.csv"
+    table.write_text(table.read_text().replace('","', '", "'))
+    assert list_landmarks(tmp_path, classes=3, test_images=2) == plain
 
 
 def test_the_table_of_later_competitions_has_no_addresses(tmp_path):
