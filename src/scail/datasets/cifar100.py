@@ -13,7 +13,7 @@ import torch
 
 from scail.datasets.dataset import Found, Split
 from scail.datasets.hub import load_hub, load_hub_folder, table_of_column
-from scail.datasets.places import HUB_NAMES, missing, own_folder
+from scail.datasets.places import HUB_NAMES, data_dir, missing, own_folder
 
 _ARCHIVE = "cifar-100-python"
 # What the arrays in the original files are made of, under the names of old and new versions of numpy.
@@ -28,8 +28,8 @@ def load_cifar100(size: int, workers: int) -> Found:
     folder = own_folder("cifar100")
     if folder and next(folder.rglob("*.parquet"), None):
         return load_hub_folder(folder, "cifar100", size, workers, columns)
-    for place in (folder, folder and folder.parent, own_folder(_ARCHIVE) and (own_folder(_ARCHIVE) or Path()).parent):
-        if place and (files := _original_files(place)):
+    for place in (data_dir() / "cifar100", data_dir()):
+        if files := _original_files(place):
             return _from_original(files, size, workers)
     try:
         found = load_hub(f"hf:{HUB_NAMES['cifar100']}", size, workers, columns)
