@@ -68,14 +68,18 @@ _queue: Any = None
 _load_once = lru_cache(maxsize=4)(load_data)  # in a worker process, for its jobs on the same data
 
 
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def default_processes(experiment: Experiment, jobs: int) -> int:
     """As many processes as there are cores for their threads; one where an accelerator does the work."""
     import torch
 
     if experiment.accelerator != "cpu" and torch.accelerator.is_available():
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(jobs, cores // experiment.threads))
+    return max(1, min(jobs, available_cores() // experiment.threads))
 
 
 def run_jobs(jobs: Sequence[Job], store: Path, processes: int, receive: Receive) -> None:
