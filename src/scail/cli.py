@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import tyro
 
+from scail.cli_grid import Grid, grid_command
 from scail.cli_run import Run, run_command
 from scail.cli_store import StoreCommand, run_store_command
 from scail.recipes import RECIPES
@@ -59,6 +60,7 @@ class StoreTools:
 
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
+    | Annotated[Grid, tyro.conf.subcommand("grid")]
     | Annotated[Paper, tyro.conf.subcommand("paper")]
     | Annotated[Methods, tyro.conf.subcommand("methods")]
     | Annotated[Datasets, tyro.conf.subcommand("datasets")]
@@ -183,6 +185,7 @@ def _recipes(command: Recipes) -> None:
 
 _COMMANDS: dict[type, Any] = {
     Run: run_command,
+    Grid: grid_command,
     Paper: _paper,
     Methods: _methods,
     Datasets: _datasets,

@@ -86,7 +86,10 @@ def load_data(settings: DataSettings) -> Dataset:
 
 
 def set_up(experiment: Experiment, dataset: Dataset | None = None) -> Setup:
-    """Settle every open value, and check all of it before anything is trained. Without `dataset` the data are loaded."""
+    """Settle every open value, and check all of it before anything is trained.
+
+    The data are loaded, unless `dataset` is given.
+    """
     dataset = dataset or load_data(data_settings(experiment))
     if not 0 <= experiment.seed < 2**32:
         raise ValueError(f"seed is {experiment.seed}, expected 0 to {2**32 - 1}")
@@ -187,7 +190,7 @@ def _lines(methods: tuple[str, ...], experiment: Experiment, memory: int) -> tup
         Line(_title(trainer, select), trainer, select, kept, tuple(names))
         for (trainer, select, kept), names in found.items()
     ]
-    # Longest first, so that processes end together; Full among the first, so that two never wait for one state 0.
+    # Longest first, so that processes end together.
     return tuple(
         sorted(
             lines, key=lambda line: (line.trainer != "fine_tune" or line.select == "herding", line.trainer != "joint")

@@ -20,7 +20,8 @@ _IN_NAMES = ("dataset", "states", "memory", "seed")
 def run_of(values: Mapping[str, object], where: str = "") -> Run:
     """The options of `scail run` with these values; `where` begins every error."""
     hints = get_type_hints(Run)
-    return Run(**{key: _convert(f"{where}{key}", value, hints[key]) for key, value in values.items()})
+    converted: dict[str, Any] = {key: _convert(f"{where}{key}", value, hints[key]) for key, value in values.items()}
+    return Run(**converted)
 
 
 def file_grid(path: Path, options: Mapping[str, object]) -> list[tuple[Run, str]]:
@@ -64,7 +65,9 @@ def read_grid_file(path: Path) -> dict[str, list[object]]:
 
 def _values(where: str, value: object) -> list[object]:
     """One value, or each of a list; a list within a list is one value: state sizes, or several methods together."""
-    values = [",".join(map(str, v)) if isinstance(v, list) else v for v in value] if isinstance(value, list) else [value]
+    values = (
+        [",".join(map(str, v)) if isinstance(v, list) else v for v in value] if isinstance(value, list) else [value]
+    )
     if not values or any(isinstance(v, dict) for v in values):
         raise ValueError(f"{where}: expected a value, or a list of values")
     return list(dict.fromkeys(values))

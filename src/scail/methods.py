@@ -85,7 +85,9 @@ def split_name(name: str) -> tuple[str, Select | None]:
         if select == known:
             return method, known
     if colon:
-        raise ValueError(f"method {name!r}: expected a name, or a name with {' or '.join(get_args(Select))} as ft:random")
+        raise ValueError(
+            f"method {name!r}: expected a name, or a name with {' or '.join(get_args(Select))} as ft:random"
+        )
     return method, None
 
 

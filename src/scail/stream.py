@@ -126,7 +126,9 @@ def split_into_states(
 
 def _rows_by_class(labels: Tensor) -> tuple[Tensor, ...]:
     """For each label its rows, in order; sorted once, since a million labels cannot be searched for each class."""
-    return labels.argsort(stable=True).split(torch.bincount(labels).tolist())
+    order = np.argsort(labels.numpy(), kind="stable")  # labels are often sorted already: numpy's is then at once done
+    rows: tuple[Tensor, ...] = torch.from_numpy(order).split(torch.bincount(labels).tolist())
+    return rows
 
 
 def _rows_of(by_class: Sequence[Tensor], classes: Sequence[int], first_label: int) -> tuple[Tensor, Tensor]:

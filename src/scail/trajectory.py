@@ -84,7 +84,7 @@ def data_of_state(dataset: Dataset, state: State) -> str:
 
 
 def keys_of(chain: Chain, machine: Machine, data: Callable[[State], str]) -> list[str]:
-    """The keys that the states of this trajectory will have, without training anything; `data`: a state's fingerprint."""
+    """The keys that the states of this trajectory will have: nothing is trained. `data`: a state's fingerprint."""
     keys, key = [], ""
     for state in chain.states:
         key = key_of(_facts(key, chain, state, data(state), machine))

@@ -57,7 +57,7 @@ class NominalImages:
         """What tells these images from any others, real ones included."""
         return f"nominal {self.name} {self.size}".encode() + self.rows.numpy().tobytes()
 
-    def read(self, i: int, choose: Callable[[int, int], Box]) -> NDArray[np.uint8]:
+    def read(self, i: int, choose: Callable[[int, int], Box]) -> NDArray[np.uint8]:  # noqa: ARG002
         """There is nothing to read."""
         raise ValueError(f"{self.name}: image {i} cannot be read, the data are not here: this set is for planning only")
 
