@@ -51,7 +51,7 @@ def rows(out: Path) -> dict[str, list[dict[str, object]]]:
 
 
 def wanted_of(path: Path) -> list[Wanted]:
-    return [Wanted(run, label=label) for run, label in file_grid(path, {})]
+    return [Wanted(run, varying=varying) for run, varying in file_grid(path, {})]
 
 
 def cells_of(path: Path, out: Path) -> tuple[Cell, ...]:
@@ -346,6 +346,15 @@ class TestFile:
         path = self.write(tmp_path, "dataset: digits\nstates: [[4, 6], 2]\nlr: [0.1, 0.05]\nmethods: ft\n")
         names = [cell.title for cell in settle(wanted_of(path), tmp_path).cells]
         assert names[0] == "digits-z2from4-b28-lr-0.1-seed1" and len(set(names)) == 4
+
+    def test_methods_apart_stand_in_one_column(self, done, tmp_path, capsys):
+        methods = "methods: [[ft, full], [icarl, lwf]]\nseed: [1, 1]\n"
+        path = self.write(tmp_path, TINY.replace("methods: ft,scail,icarl,deesil,bic,lwf,full\n", methods))
+        code, _, err = call(capsys, "grid", path, "--jobs", 1, "--out", tmp_path / "out", "--store", done / "store")
+        assert code == 0, err
+        assert len(rows(tmp_path / "out")) == 4
+        text = (tmp_path / "out" / "table.md").read_text()
+        assert "| method | Z=3, B=12 | Z=3, B=6 | G_IL |" in text and "–" not in text
 
     def test_options_of_the_command_replace_those_of_the_file(self, tmp_path):
         path = self.write(tmp_path, "dataset: digits\nepochs: [5, 6]\nseeds: 2\n")

@@ -138,7 +138,7 @@ def _wanted(grid: Grid) -> list[Wanted]:
     options |= {name: value for name, value in replaced.items() if value is not None}
     if datasets:
         options["dataset"] = datasets
-    return [Wanted(run, label=label) for run, label in file_grid(Path(grid.name), options)]
+    return [Wanted(run, varying=varying) for run, varying in file_grid(Path(grid.name), options)]
 
 
 def _parts(text: str | None) -> list[str]:

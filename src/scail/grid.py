@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,8 @@ def settle(wanted: Sequence[Wanted], out: Path) -> Settled:
         experiment = replace(experiment, memory=memory_size(experiment.memory, len(dataset.train)))
         if experiment not in found:
             setup = set_up(experiment, dataset)
-            column = Column(Path(experiment.dataset).stem, _title(setup, want.label), experiment.seed)
-            name = _free_name(_name(setup, want.label), [cell.title for cell, _ in found.values()])
+            column = Column(Path(experiment.dataset).stem, _title(setup, want.varying), experiment.seed)
+            name = _free_name(_name(setup, want.varying), [cell.title for cell, _ in found.values()])
             found[experiment] = Cell(setup, out / name, name, want.rows), column
     if not found:
         raise ValueError(f"no configuration is left: {'; '.join(dict.fromkeys(notes))}")
@@ -90,13 +90,16 @@ def _states(setup: Setup) -> str:
     return str(len(sizes)) if equal else f"{len(sizes)}from{sizes[0]}"
 
 
-def _name(setup: Setup, label: str) -> str:
+def _name(setup: Setup, varying: Mapping[str, str]) -> str:
     stem, seed = Path(setup.experiment.dataset).stem, setup.experiment.seed
-    return f"{stem}-z{_states(setup)}-b{setup.memory}{f'-{label}' if label else ''}-seed{seed}"
+    rest = "".join(f"-{key}-{value}" for key, value in varying.items())
+    return f"{stem}-z{_states(setup)}-b{setup.memory}{rest}-seed{seed}"
 
 
-def _title(setup: Setup, label: str) -> str:
-    return f"Z={_states(setup)}, B={setup.memory}{f', {label}' if label else ''}"
+def _title(setup: Setup, varying: Mapping[str, str]) -> str:
+    """Methods and selections are rows of the table: they need no column of their own."""
+    rest = "".join(f", {key} {value}" for key, value in varying.items() if key not in ("methods", "select"))
+    return f"Z={_states(setup)}, B={setup.memory}{rest}"
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:

@@ -24,8 +24,11 @@ def run_of(values: Mapping[str, object], where: str = "") -> Run:
     return Run(**converted)
 
 
-def file_grid(path: Path, options: Mapping[str, object]) -> list[tuple[Run, str]]:
-    """Every combination of the file's values, with what tells it from the others; `options` replace the file's own."""
+def file_grid(path: Path, options: Mapping[str, object]) -> list[tuple[Run, dict[str, str]]]:
+    """Every combination of the file's values, with what tells it from the others; `options` replace the file's own.
+
+    Data set, states, memory and seed are named anyway; the rest is given by key.
+    """
     replaced = {key: value if isinstance(value, list) else [value] for key, value in options.items()}
     given = read_grid_file(path) | replaced
     seeds = given.pop("seeds", [1])
@@ -34,11 +37,10 @@ def file_grid(path: Path, options: Mapping[str, object]) -> list[tuple[Run, str]
     if seeds[0] > 1:
         given["seed"] = [n + i for n in given.get("seed", [1]) if isinstance(n, int) for i in range(seeds[0])]
     varying = [key for key, values in given.items() if len(values) > 1 and key not in _IN_NAMES]
-    found: dict[Run, str] = {}
+    found: dict[Run, dict[str, str]] = {}
     for values in product(*given.values()):
         one = dict(zip(given, values, strict=True))
-        label = "-".join(f"{key}-{_slug(one[key])}" for key in varying)
-        found.setdefault(run_of(one, f"{path}: "), label)
+        found.setdefault(run_of(one, f"{path}: "), {key: _slug(one[key]) for key in varying})
     return list(found.items())
 
 

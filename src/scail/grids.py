@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from scail.cli_run import Run
@@ -31,8 +31,8 @@ class Wanted:
     run: Run
     rows: frozenset[Pair] = frozenset()
     """The (method, selection) that are asked for; empty: all that the run reads."""
-    label: str = ""
-    """What else tells it from the others, beside data set, Z, B and seed."""
+    varying: Mapping[str, str] = field(default_factory=dict)
+    """What else tells it from the others, beside data set, Z, B and seed: options and their values."""
 
 
 @dataclass(frozen=True)

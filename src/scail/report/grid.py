@@ -24,12 +24,20 @@ def read_grid(out: Path) -> dict[str, Columns]:
     seeds: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     for cell in record["cells"]:
         summary = json.loads((out / cell["folder"] / "summary.json").read_text(encoding="utf-8"))
-        seeds.setdefault((cell["dataset"], cell["configuration"]), {})[cell["seed"]] = summary
+        of_seed = seeds.setdefault((cell["dataset"], cell["configuration"]), {})
+        of_seed[cell["seed"]] = _together(of_seed[cell["seed"]], summary) if cell["seed"] in of_seed else summary
     found: dict[str, Columns] = {}
     for (dataset, title), summaries in seeds.items():
         only, *more = summaries.values()
         found.setdefault(dataset, {})[title] = summarise_seeds(summaries) if more else only
     return found
+
+
+def _together(one: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Two runs of one configuration with other methods."""
+    known = [(record["method"], record["select"]) for record in one["methods"]]
+    new = [record for record in other["methods"] if (record["method"], record["select"]) not in known]
+    return {**one, "methods": [*one["methods"], *new], "full": one["full"] or other["full"]}
 
 
 def rows_of(columns: Columns, value: str = "top5") -> list[tuple[str, list[str]]]:
