@@ -32,15 +32,8 @@ class Grid:
 
     NAME is table1 (all methods, five configurations of Z and B), table2 (errors on ILSVRC), supp-errors (on all data
     sets), supp-nomem (no memory), supp-distill (fifty states) or figures. FILE is YAML with options of `scail run`,
-    where a list means each of its values:
-
-        dataset: cifar100
-
-        states: [10, 20]
-
-        memory: [2%, 1%]
-
-        seed: [1, 2, 3]
+    where a list means each of its values: the lines `dataset: cifar100`, `states: [10, 20]`, `memory: [2%, 1%]` and
+    `seed: [1, 2, 3]` make twelve configurations. Options given here replace those of the file.
 
     Try `scail grid table1 --recipe paper --plan` (needs no data), or
     `scail grid table1 --datasets cifar100 --methods ft,scail,full --jobs 2`.

@@ -50,7 +50,9 @@ def _lines(processes: int) -> dict[str, Callable[[Count], str]]:
         "saved by sharing": lambda count: f"{count.alone - count.shared:,}",
         "already trained": lambda count: f"{count.there:,}",
         "epochs to do": lambda count: f"{count.epochs:,}",
-        "million images to do": lambda count: f"{count.passes / 1e6:,.1f}",
+        "images to go through": lambda count: (
+            f"{count.passes:,}" if count.passes < 1e6 else f"{count.passes / 1e6:,.1f} M"
+        ),
         "estimated time": lambda count: duration(count.seconds / speed_of(processes)),
     }
 
