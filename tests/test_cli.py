@@ -154,7 +154,7 @@ def test_candidates_and_the_published_reading_need_no_training(run, tmp_path, ca
         (["--states", "6", "--methods", "deesil"], "method deesil: in state 0 only one class"),
         (["--accelerator", "mps"], "accelerator mps"),
         (["--order", "nowhere.txt"], "--order nowhere.txt"),
-        (["--image-size", "30"], "only glyphs"),
+        (["--image-size", "30"], "digits has its own"),
         (["--classes", "60"], "classes is 60"),
     ],
 )

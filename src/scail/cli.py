@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import tyro
 
+from scail.cli_grid import Grid, grid_command
 from scail.cli_prepare import Prepare, prepare_command
 from scail.cli_run import Run, run_command
 from scail.cli_store import StoreCommand, run_store_command
@@ -60,6 +61,7 @@ class StoreTools:
 
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
+    | Annotated[Grid, tyro.conf.subcommand("grid")]
     | Annotated[Paper, tyro.conf.subcommand("paper")]
     | Annotated[Prepare, tyro.conf.subcommand("prepare")]
     | Annotated[Methods, tyro.conf.subcommand("methods")]
@@ -185,6 +187,7 @@ def _recipes(command: Recipes) -> None:
 
 _COMMANDS: dict[type, Any] = {
     Run: run_command,
+    Grid: grid_command,
     Paper: _paper,
     Prepare: prepare_command,
     Methods: _methods,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,7 +33,7 @@ class Run:
     memory: Annotated[str, tyro.conf.arg(metavar="B")] = "2%"
     """B, the old images kept, over all classes: a number, or a share of the training images."""
     methods: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "all"
-    """all, or names separated by commas: see `scail methods`."""
+    """all, or names separated by commas: see `scail methods`. scail:herding: with these exemplars only."""
     select: Literal["random", "herding", "both"] = "both"
     """How the images to keep are chosen. both: both ways on FT's trajectory, and as in its own paper for every other
     method; random or herding: that way for all."""
@@ -189,15 +190,24 @@ def _first_state(text: str | None) -> int | Literal["half"] | None:
     return _number("--first-state", text, "a number of classes, or half")
 
 
+def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> None:
+    """Draw the figures of each run, then write the table: where there is a table, all of it is there."""
+    from scail.report.figures import write_figures
+    from scail.report.table import markdown_table
+    from scail.results import RunDirectory, write_text
+
+    for run in runs:
+        write_figures(RunDirectory(run))
+    write_text(out / "table.md", markdown_table(summary))
+
+
 def run_command(run: Run) -> None:
     """Run, and print the table."""
     experiment = experiment_of(run)
     from rich.console import Console
 
     from scail.display import Display
-    from scail.report.figures import write_figures
-    from scail.report.table import caption, markdown_table, rich_table
-    from scail.results import RunDirectory, write_text
+    from scail.report.table import caption, rich_table
     from scail.runner import run_experiment
 
     console = Console()
@@ -215,11 +225,10 @@ def run_command(run: Run) -> None:
     finally:
         display.end()
     out = results.directory
-    write_text(out / "table.md", markdown_table(results.summary))
     console.print(rich_table(results.summary))
     console.print(caption(results.summary), highlight=False, soft_wrap=True)
-    for seed in range(run.seed, run.seed + run.seeds):
-        write_figures(RunDirectory(out if run.seeds == 1 else out / f"seed-{seed}"))
+    seeds = range(run.seed, run.seed + run.seeds)
+    write_report(out, results.summary, [out] if run.seeds == 1 else [out / f"seed-{seed}" for seed in seeds])
     trained, seconds = results.summary["trained_epochs"], results.summary["seconds"]
     where = f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/"
     console.print(where, highlight=False, soft_wrap=True)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from scail.processes import Job, Update
 
 
+_MOST_BARS = 12  # with more jobs than fit on a screen only those at work have a bar
+
+
 class Display:
     """Shows every trajectory's state, epoch, images per second and time left."""
 
@@ -24,6 +27,7 @@ class Display:
         self.console = console
         self.jobs: Sequence[Job] = ()
         self._bars: Progress | None = None
+        self._all: TaskID | None = None
         self._tasks: list[TaskID] = []
         self._passes: list[list[int]] = []
         self._recent: list[deque[tuple[float, int]]] = []
@@ -34,7 +38,8 @@ class Display:
     def begin(self, jobs: Sequence[Job]) -> None:
         """The jobs are known: show them all."""
         self.jobs, self._passes = jobs, [job.image_passes() for job in jobs]
-        self._say(describe(jobs[0].setup))
+        for text in dict.fromkeys(describe(job.setup) for job in jobs):
+            self._say(text)
         for note in dict.fromkeys(note for job in jobs for note in job.setup.notes):
             self._say(f"note: {note}")
         self._recent, self._done = [deque(maxlen=50) for _ in jobs], [0] * len(jobs)
@@ -47,11 +52,14 @@ class Display:
             TextColumn("{task.fields[where]}"), TextColumn("{task.fields[speed]}"), TimeRemainingColumn(),
             console=self.console,
         )  # fmt: skip
-        titles = [job.title for job in jobs]
+        few = len(jobs) <= _MOST_BARS
         self._tasks = [
-            self._bars.add_task(title, total=sum(passes), where="waiting", speed="", start=False)
-            for title, passes in zip(titles, self._passes, strict=True)
+            self._bars.add_task(job.title, total=sum(passes), where="waiting", speed="", start=False, visible=few)
+            for job, passes in zip(jobs, self._passes, strict=True)
         ]
+        if not few:
+            total = sum(map(sum, self._passes))
+            self._all = self._bars.add_task("all trajectories", total=total, where="", speed="")
         self._bars.start()
 
     def receive(self, update: Update) -> None:
@@ -61,6 +69,8 @@ class Display:
         if update.note is not None:
             self._state_started[update.job] = time.monotonic()
             self._say(f"{job.title}: {where}: {update.note}")
+        if update.done and self._bars is not None and self._all is not None:
+            self._bars.update(self._tasks[update.job], visible=False)
         if (progress := update.progress) is not None:
             self._done[update.job] += progress.images
             self._recent[update.job].append((time.monotonic(), self._done[update.job]))
@@ -100,6 +110,9 @@ class Display:
         if self._bars is not None:
             if not self._bars.tasks[job].started:
                 self._bars.start_task(self._tasks[job])
+                self._bars.update(self._tasks[job], visible=True)
+            if self._all is not None:
+                self._bars.update(self._all, completed=sum(self._done))
             self._bars.update(self._tasks[job], completed=self._done[job], where=where, speed=speed)
 
     def _speed(self, job: int) -> float:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from scail import evaluation
 from scail.datasets import Dataset, DataSettings, load_dataset
 from scail.datasets.dataset import fingerprint_of
 from scail.images import Augmentation
-from scail.methods import METHODS, choose_methods, head_of
+from scail.methods import METHODS, choose_methods, head_of, split_name
 from scail.network import create_network, describe_network, extract_features
 from scail.recipes import Experiment, Select
 from scail.results import AVERAGING, Row
@@ -70,9 +71,12 @@ class Measured:
     weights: dict[str, Any] | None
 
 
-def set_up(experiment: Experiment) -> Setup:
-    """Load the data, settle every open value, and check all of it before anything is trained."""
-    dataset = load_dataset(experiment.dataset, data_settings(experiment))
+def set_up(experiment: Experiment, dataset: Dataset | None = None) -> Setup:
+    """Settle every open value, and check all of it before anything is trained.
+
+    The data are loaded, unless `dataset` is given.
+    """
+    dataset = dataset or load_dataset(experiment.dataset, data_settings(experiment))
     if not 0 <= experiment.seed < 2**32:
         raise ValueError(f"seed is {experiment.seed}, expected 0 to {2**32 - 1}")
     order = class_order(experiment.class_order, dataset.class_names, experiment.seed, icarl=dataset.icarl)
@@ -83,15 +87,14 @@ def set_up(experiment: Experiment) -> Setup:
     memory = memory_size(experiment.memory, len(dataset.train))
     if experiment.threads < 1:
         raise ValueError(f"threads is {experiment.threads}, expected 1 or more")
-    network = create_network(experiment.network, dataset.shape[0], len(order), generator_for(0, "described"))
-    described = describe_network(network, *dataset.shape[1:])
+    described = dict(_described(experiment.network, len(order), *dataset.shape))
     _check_accelerator(experiment)
     methods, notes = choose_methods(experiment.methods, memory)
     notes = (*dataset.notes, *notes)
     alone = [s.index for s in states if len(s.class_names) == 1 and (s.index == 0 or memory == 0)]
     if alone and "deesil" in methods:
         reason = f"in state {alone[0]} only one class is at hand, and an SVM needs two"
-        if "deesil" in experiment.methods:
+        if "deesil" in (split_name(name)[0] for name in experiment.methods):
             raise ValueError(f"method deesil: {reason}; leave it out, or use larger states")
         methods, notes = tuple(m for m in methods if m != "deesil"), (*notes, f"DeeSIL is left out: {reason}")
     if 0 < memory < len(order):
@@ -103,13 +106,19 @@ def set_up(experiment: Experiment) -> Setup:
         notes += (
             f"BiC: with a memory of {memory} images for {past} past classes nothing can be held out in the last states",
         )
-    lines = _lines(methods, experiment.select, memory)
+    lines = _lines(methods, experiment, memory)
     return Setup(experiment, dataset, states, memory, described, lines, notes)
 
 
 def data_settings(experiment: Experiment) -> DataSettings:
     """What the experiment asks of its data set."""
     return DataSettings(**{field.name: getattr(experiment, field.name) for field in fields(DataSettings)})
+
+
+@lru_cache(maxsize=16)  # the configurations of a grid have few networks
+def _described(name: str, classes: int, channels: int, height: int, width: int) -> dict[str, int]:
+    network = create_network(name, channels, classes, generator_for(0, "described"))
+    return describe_network(network, height, width)
 
 
 def _check_accelerator(experiment: Experiment) -> None:
@@ -159,7 +168,7 @@ _TITLES = {
 }  # fmt: skip
 
 
-def _lines(methods: tuple[str, ...], selects: tuple[Select, ...] | None, memory: int) -> tuple[Line, ...]:
+def _lines(methods: tuple[str, ...], experiment: Experiment, memory: int) -> tuple[Line, ...]:
     """The trajectories that these methods need, each with the methods that are read from it."""
     found: dict[tuple[str, Select | None, int], list[str]] = {}
     for name in methods:
@@ -167,19 +176,27 @@ def _lines(methods: tuple[str, ...], selects: tuple[Select, ...] | None, memory:
         if method.trainer == "joint" or method.without_memory or memory == 0:
             found.setdefault((method.trainer, None, 0), []).append(name)
             continue
-        own: tuple[Select, ...] = (method.select,) if method.select else ("random", "herding")
-        for select in selects or own:
+        for select in _selects(name, experiment):
             found.setdefault((method.trainer, select, memory), []).append(name)
     lines = [
         Line(_title(trainer, select), trainer, select, kept, tuple(names))
         for (trainer, select, kept), names in found.items()
     ]
-    # Longest first, so that processes end together; Full among the first, so that two never wait for one state 0.
+    # Longest first, so that processes end together.
     return tuple(
         sorted(
             lines, key=lambda line: (line.trainer != "fine_tune" or line.select == "herding", line.trainer != "joint")
         )
     )
+
+
+def _selects(name: str, experiment: Experiment) -> tuple[Select, ...]:
+    """How exemplars are chosen for this method: as named with it, else as the experiment says, else its own way."""
+    named = [select for asked, select in map(split_name, experiment.methods) if asked == name]
+    if named and None not in named:
+        return tuple(dict.fromkeys(select for select in named if select))
+    own = METHODS[name].select
+    return experiment.select or ((own,) if own else ("random", "herding"))
 
 
 def _title(trainer: str, select: Select | None) -> str:

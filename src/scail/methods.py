@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from scail import heads
 from scail.heads import LinearHead
@@ -74,8 +74,26 @@ METHODS: dict[str, Method] = {
 }  # fmt: skip
 
 
+def split_name(name: str) -> tuple[str, Select | None]:
+    """A method as it is asked for: its name, and the selection where one is named with it.
+
+    >>> split_name("scail:herding"), split_name("scail")
+    (('scail', 'herding'), ('scail', None))
+    """
+    method, colon, select = name.partition(":")
+    for known in get_args(Select):
+        if select == known:
+            return method, known
+    if colon:
+        raise ValueError(
+            f"method {name!r}: expected a name, or a name with {' or '.join(get_args(Select))} as ft:random"
+        )
+    return method, None
+
+
 def choose_methods(names: tuple[str, ...], memory: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The methods that `names` asks for ("all": every one that this memory allows), and notes on those left out."""
+    names = tuple(split_name(name)[0] for name in names)
     unknown = [name for name in names if name != "all" and name not in METHODS]
     if unknown or not names:
         raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; known: all, {', '.join(METHODS)}")

@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for_end
 from pathlib import Path
 from queue import Empty
 from typing import Any
 
+from scail.datasets import load_dataset
 from scail.exemplars import places
-from scail.experiment import Line, Measured, Setup, chain_of, run_line, set_up
+from scail.experiment import Line, Measured, Setup, chain_of, data_settings, run_line, set_up
 from scail.recipes import Experiment
 from scail.store import Store
 from scail.training import Interrupted, Progress
@@ -64,6 +66,12 @@ class Update:
 Receive = Callable[[Update], None]
 _stop = threading.Event()
 _queue: Any = None
+_load_once = lru_cache(maxsize=4)(load_dataset)  # in a worker process, for its jobs on the same data
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def default_processes(experiment: Experiment, jobs: int) -> int:
@@ -72,8 +80,7 @@ def default_processes(experiment: Experiment, jobs: int) -> int:
 
     if experiment.accelerator != "cpu" and torch.accelerator.is_available():
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(jobs, cores // experiment.threads))
+    return max(1, min(jobs, available_cores() // experiment.threads))
 
 
 def run_jobs(jobs: Sequence[Job], store: Path, processes: int, receive: Receive) -> None:
@@ -172,7 +179,7 @@ def _end_with_parent() -> None:
 
 
 def _work_in_process(number: int, experiment: Experiment, line: Line, store: Path) -> None:
-    """A job in a worker process: the data are read again, and progress is sent ten times a second."""
+    """A job in a worker process: the data are read there, and progress is sent ten times a second."""
     unsent, last = 0, 0.0
 
     def send(update: Update) -> None:
@@ -186,7 +193,8 @@ def _work_in_process(number: int, experiment: Experiment, line: Line, store: Pat
         _queue.put(update)
 
     try:
-        _work(Job(number, "", set_up(experiment), line), store, send)
+        setup = set_up(experiment, _load_once(experiment.dataset, data_settings(experiment)))
+        _work(Job(number, "", setup, line), store, send)
     except BaseException:
         _queue.cancel_join_thread()  # nobody may be listening any more: do not wait for that
         raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -70,7 +71,6 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self._lock: FileLock | None = None
-        self._matrices: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
 
     def begin(self, config: Mapping[str, Any]) -> None:
         """Start afresh here, alone. A directory that holds anything but a run is left alone: that is an error."""
@@ -116,10 +116,13 @@ class RunDirectory:
             _append(self.path / "weights.jsonl", [weights])
         for row in rows:
             name = f"{row.method}-{row.select}" if row.select else row.method
-            self._matrices.setdefault(name, {})[f"state_{row.state}"] = confusion[row.method]
-            aside = self.path / "confusion" / f".{name}.npz"
-            np.savez_compressed(aside, **self._matrices[name])  # type: ignore[arg-type]
-            aside.replace(self.path / "confusion" / f"{name}.npz")
+            # An .npz is a zip: each state is appended. With a thousand classes they cannot all be kept in memory.
+            path = self.path / "confusion" / f"{name}.npz"
+            with (
+                zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
+                archive.open(f"state_{row.state}.npy", "w", force_zip64=True) as file,
+            ):
+                np.lib.format.write_array(file, confusion[row.method])
 
     def sort(self, methods: Sequence[tuple[str, str | None]]) -> None:
         """Bring the lines into one order, whichever trajectory was done first: (method, selection), then state."""

@@ -1,4 +1,4 @@
-"""Runs a configuration, for one or several seeds, and writes its run directory as results arrive."""
+"""Runs configurations, each for one or several seeds, and writes their run directories as results arrive."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import contextlib
 import itertools
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scail.experiment import Setup, config_of, set_up
+from scail.datasets import load_dataset
+from scail.experiment import Setup, config_of, data_settings, set_up
 from scail.methods import METHODS
+from scail.plan import Cell, Trajectory, trajectories_of
 from scail.processes import Job, Update, default_processes, run_jobs
 from scail.recipes import Experiment
 from scail.results import Row, RunDirectory, summarise, summarise_seeds, write_text
 from scail.store import Store, default_store_dir
+
+Begin = Callable[[Sequence[Job]], None]
+Receive = Callable[[Update], None]
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,8 @@ def run_experiment(
     seeds: int = 1,
     store: Path | None = None,
     jobs: int | None = None,
-    begin: Callable[[Sequence[Job]], None] = lambda jobs: None,
-    receive: Callable[[Update], None] = lambda update: None,
+    begin: Begin = lambda jobs: None,
+    receive: Receive = lambda update: None,
 ) -> Results:
     """Run a configuration, for `seeds` seeds from the experiment's own on, and write everything under `out`.
 
@@ -47,31 +53,84 @@ def run_experiment(
         raise ValueError(f"seeds is {seeds} and jobs is {jobs}: expected 1 or more")
     started = time.perf_counter()
     out = out or _new_folder(Path("runs"), f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}")
-    setups = [set_up(replace(experiment, seed=experiment.seed + i)) for i in range(seeds)]
+    dataset = load_dataset(experiment.dataset, data_settings(experiment))
+    setups = [set_up(replace(experiment, seed=experiment.seed + i), dataset) for i in range(seeds)]
+    if seeds == 1:
+        return run_cells([Cell(setups[0], out)], store=store, jobs=jobs, begin=begin, receive=receive)[0]
+    numbers = [setup.experiment.seed for setup in setups]
+    cells = [Cell(setup, out / f"seed-{n}", f"seed {n}") for setup, n in zip(setups, numbers, strict=True)]
     place = Store(store or default_store_dir()).root  # a place that cannot be written is an error now
     together = RunDirectory(out)
-    if seeds > 1:
-        together.begin({"seeds": [setup.experiment.seed for setup in setups], "configurations": "seed-*/"})
-    folders = [RunDirectory(out if seeds == 1 else out / f"seed-{s.experiment.seed}") for s in setups]
-    todo, folder_of = list[Job](), list[RunDirectory]()
-    for folder, setup in zip(folders, setups, strict=True):
-        folder.begin(config_of(setup))
-        for line in setup.lines:
-            title = line.title if seeds == 1 else f"seed {setup.experiment.seed}: {line.title}"
-            todo.append(Job(len(todo), title, setup, line))
-            folder_of.append(folder)
+    together.begin({"seeds": numbers, "configurations": "seed-*/"})
+    try:
+        each = run_cells(cells, store=place, jobs=jobs, begin=begin, receive=receive)
+        summary = summarise_seeds({n: of.summary for n, of in zip(numbers, each, strict=True)})
+        summary |= {"seconds": time.perf_counter() - started, "world_size": 1}
+        write_text(out / "summary.json", json.dumps(summary, indent=1) + "\n")
+    finally:
+        together.end()
+    return Results(out, [row for of in each for row in of.rows], summary)
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    *,
+    store: Path | None = None,
+    jobs: int | None = None,
+    begin: Begin = lambda jobs: None,
+    receive: Receive = lambda update: None,
+    finished: Callable[[Results], None] = lambda results: None,
+) -> list[Results]:
+    """Run all trajectories of these configurations, none twice; gives the results of each configuration.
+
+    A configuration is written out, and `finished` told, as soon as its last trajectory is done.
+    """
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs is {jobs}: expected 1 or more")
+    if not cells:
+        return []
+    place = Store(store or default_store_dir()).root  # a place that cannot be written is an error now
+    found = trajectories_of(cells)
+    folders = [RunDirectory(cell.folder) for cell in cells]
+    missing = Counter(i for one in found for i in one.cells)
+    began, done = dict[int, float](), dict[int, Results]()
 
     def keep(update: Update) -> None:
+        mine = found[update.job].cells
+        for i in mine:
+            began.setdefault(i, time.perf_counter())
         if (measured := update.measured) is not None:
-            folder_of[update.job].add(measured.rows, measured.weights, measured.confusion)
+            for i in mine:
+                # The epochs were trained once: in the other cells the state is one from the store.
+                rows = measured.rows if i == mine[0] else [replace(row, trained_epochs=0) for row in measured.rows]
+                folders[i].add(rows, measured.weights, measured.confusion)
         receive(update)
+        if update.done:
+            missing.subtract(mine)
+            for i in mine:
+                if missing[i] == 0:
+                    done[i] = _finish(cells[i].setup, folders[i], time.perf_counter() - began[i])
+                    finished(done[i])
+                    folders[i].end()
 
-    begin(todo)
-    run_jobs(todo, place, jobs or default_processes(experiment, len(todo)), keep)
-    results = _finish(out, setups, folders, time.perf_counter() - started)
-    for folder in (together, *folders):
-        folder.end()
-    return results
+    with contextlib.ExitStack() as locks:
+        for folder, cell in zip(folders, cells, strict=True):
+            folder.begin(config_of(cell.setup))
+            locks.callback(folder.end)
+        todo = [Job(n, _title(one, cells), one.setup, one.line) for n, one in enumerate(found)]
+        begin(todo)
+        run_jobs(todo, place, jobs or processes_for(cells, len(todo)), keep)
+    return [done[i] for i in range(len(cells))]
+
+
+def processes_for(cells: Sequence[Cell], jobs: int) -> int:
+    """As many processes as the configuration with the most threads allows."""
+    return min(default_processes(cell.setup.experiment, jobs) for cell in cells)
+
+
+def _title(one: Trajectory, cells: Sequence[Cell]) -> str:
+    first, more = cells[one.cells[0]].title, len(one.cells) - 1
+    return f"{first}{f' and {more} more' if more else ''}: {one.line.title}" if first else one.line.title
 
 
 def _new_folder(place: Path, name: str) -> Path:
@@ -84,18 +143,11 @@ def _new_folder(place: Path, name: str) -> Path:
     raise AssertionError
 
 
-def _finish(out: Path, setups: Sequence[Setup], folders: Sequence[RunDirectory], seconds: float) -> Results:
-    """Write the summaries, from what is in the directories."""
-    summaries, everything = dict[int, dict[str, Any]](), list[Row]()
-    for setup, folder in zip(setups, folders, strict=True):
-        pairs = [(method, line.select) for line in setup.lines for method in line.methods]
-        folder.sort(sorted(pairs, key=lambda pair: list(METHODS).index(pair[0])))
-        rows = folder.rows()
-        summaries[setup.experiment.seed] = summarise(rows) | {"seconds": seconds, "world_size": 1}
-        write_text(folder.path / "summary.json", json.dumps(summaries[setup.experiment.seed], indent=1) + "\n")
-        everything += rows
-    summary, *_ = summaries.values()
-    if len(summaries) > 1:
-        summary = summarise_seeds(summaries) | {"seconds": seconds, "world_size": 1}
-        write_text(out / "summary.json", json.dumps(summary, indent=1) + "\n")
-    return Results(out, everything, summary)
+def _finish(setup: Setup, folder: RunDirectory, seconds: float) -> Results:
+    """Write the summary, from what is in the directory."""
+    pairs = [(method, line.select) for line in setup.lines for method in line.methods]
+    folder.sort(sorted(pairs, key=lambda pair: list(METHODS).index(pair[0])))
+    rows = folder.rows()
+    summary = summarise(rows) | {"seconds": seconds, "world_size": 1}
+    write_text(folder.path / "summary.json", json.dumps(summary, indent=1) + "\n")
+    return Results(folder.path, rows, summary)

@@ -87,6 +87,12 @@ def parse_size(text: str) -> int:
     return int(size)
 
 
+def stored_keys(root: Path) -> set[str]:
+    """The keys of a store, from outside: nothing is made where there is none."""
+    states = Path(root) / "states"
+    return {folder.name for folder in states.glob("[!.]*")} if states.is_dir() else set()
+
+
 class Store:
     """States by key, in a directory that is kept below a size limit by forgetting what was not used for longest."""
 

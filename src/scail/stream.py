@@ -127,19 +127,27 @@ def split_into_states(
     if sorted(class_order) != list(range(len(dataset.class_names))):
         raise ValueError(f"class order: expected each of 0..{len(dataset.class_names) - 1} exactly once")
     sizes = state_sizes(len(class_order), num_states, first)
+    train, test = _rows_by_class(dataset.train.labels), _rows_by_class(dataset.test.labels)
     states = []
     for k, size in enumerate(sizes):
         past = sum(sizes[:k])
         new = class_order[past : past + size]
-        train_indices, train_labels = _rows_of(dataset.train.labels, new, past)
-        test_indices, test_labels = _rows_of(dataset.test.labels, new, past)
+        train_indices, train_labels = _rows_of(train, new, past)
+        test_indices, test_labels = _rows_of(test, new, past)
         names = tuple(dataset.class_names[c] for c in new)
         states.append(State(k, names, past, train_indices, train_labels, test_indices, test_labels))
     return tuple(states)
 
 
-def _rows_of(labels: Tensor, classes: Sequence[int], first_label: int) -> tuple[Tensor, Tensor]:
+def _rows_by_class(labels: Tensor) -> tuple[Tensor, ...]:
+    """For each label its rows, in order; sorted once, since a million labels cannot be searched for each class."""
+    order = np.argsort(labels.numpy(), kind="stable")  # labels are often sorted already: numpy's is then at once done
+    rows: tuple[Tensor, ...] = torch.from_numpy(order).split(torch.bincount(labels).tolist())
+    return rows
+
+
+def _rows_of(by_class: Sequence[Tensor], classes: Sequence[int], first_label: int) -> tuple[Tensor, Tensor]:
     """Rows of these classes, class by class, and their labels counted on from `first_label`."""
-    rows = [(labels == c).nonzero().flatten() for c in classes]
+    rows = [by_class[c] for c in classes]
     renumbered = [torch.full((len(r),), first_label + i) for i, r in enumerate(rows)]
     return torch.cat(rows), torch.cat(renumbered)

@@ -62,14 +62,44 @@ class Step:
     """Epochs that were trained for it now; 0 where it came from the store."""
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What of the machine changes bits."""
+
+    threads: int
+    device: tuple[str, str]
+    """Its type and kind: other kinds add up in another order."""
+
+
+def machine_of(fabric: Fabric, threads: int) -> Machine:
+    """The machine that this Fabric trains on, with so many threads."""
+    kind = fabric.device.type
+    name = torch.cuda.get_device_name(fabric.device) if kind == "cuda" else torch.backends.cpu.get_cpu_capability()
+    return Machine(threads, (kind, name))
+
+
+def data_of_state(dataset: Dataset, state: State) -> str:
+    """The fingerprint of a state's own training images."""
+    return fingerprint_of(dataset.train.images[state.train_indices], state.train_labels)
+
+
+def keys_of(chain: Chain, machine: Machine, data: Callable[[State], str]) -> list[str]:
+    """The keys that the states of this trajectory will have: nothing is trained. `data`: a state's fingerprint."""
+    keys, key = [], ""
+    for state in chain.states:
+        key = key_of(_facts(key, chain, state, data(state), machine))
+        keys.append(key)
+    return keys
+
+
 def trajectory(chain: Chain, dataset: Dataset, store: Store, fabric: Fabric, watch: Watch) -> Iterator[Step]:
     """Each state in turn: from the store, or trained and put there."""
     before: Learned | None = None
-    key = ""
+    key, machine = "", machine_of(fabric, torch.get_num_threads())
     for state in chain.states:
         if watch.stop_asked():
             raise Interrupted
-        facts = _facts(key, chain, state, dataset, fabric)
+        facts = _facts(key, chain, state, data_of_state(dataset, state), machine)
         key = key_of(facts)
         task = _task(chain, state, before, dataset, store.checkpoint(key), fabric, watch)
         trained, epochs = _from_store(store, key, state, watch), 0
@@ -89,16 +119,16 @@ def trajectory(chain: Chain, dataset: Dataset, store: Store, fabric: Fabric, wat
         yield Step(state, key, before, epochs)
 
 
-def _facts(previous_key: str, chain: Chain, state: State, dataset: Dataset, fabric: Fabric) -> dict[str, object]:
+def _facts(previous_key: str, chain: Chain, state: State, data: str, machine: Machine) -> dict[str, object]:
     """Everything that decides the bits of this state, and nothing else."""
     facts: dict[str, object] = {
         "previous": previous_key,
-        "data": fingerprint_of(dataset.train.images[state.train_indices], state.train_labels),
+        "data": data,
         "trainer": chain.trainer.settings(state.index),
         "augmentation": [chain.augmentation.padding, chain.augmentation.mirror],
         "seed": chain.seed,
-        "threads": torch.get_num_threads(),
-        "device": [fabric.device.type, _device_name(fabric)],
+        "threads": machine.threads,
+        "device": list(machine.device),
         "network": NETWORK_VERSION,
         "precision": chain.precision,
         "torch": torch.__version__,
@@ -106,13 +136,6 @@ def _facts(previous_key: str, chain: Chain, state: State, dataset: Dataset, fabr
     if state.index:
         facts |= {"select": chain.select, "memory": chain.memory, "selection": SELECTION_VERSION}
     return facts
-
-
-def _device_name(fabric: Fabric) -> str:
-    """What kind of device it is: other kinds add up in another order."""
-    if fabric.device.type == "cuda":
-        return torch.cuda.get_device_name(fabric.device)
-    return torch.backends.cpu.get_cpu_capability()
 
 
 def _waiting(state: State, watch: Watch) -> Callable[[], None]:

@@ -1,0 +1,213 @@
+"""`scail grid`: many configurations at once, planned before they start."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scail.grid import Settled
+    from scail.grids import Wanted
+    from scail.plan import Cell
+    from scail.runner import Results
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Run all configurations of a table or figure of the paper, or of a file of your own.
+
+    A plan comes first: how many trainings there are, how many are saved because configurations and methods share them,
+    and about how long they take here. Then every trajectory is trained once, and each configuration has its results in
+    a folder of its own below --out. After Ctrl-C or a crash the same command goes on; finished configurations are not
+    run again. `scail paper DIR` puts the results beside the published ones.
+
+    NAME is table1 (all methods, five configurations of Z and B), table2 (errors on ILSVRC), supp-errors (on all data
+    sets), supp-nomem (no memory), supp-distill (fifty states) or figures. FILE is YAML with options of `scail run`,
+    where a list means each of its values: the lines `dataset: cifar100`, `states: [10, 20]`, `memory: [2%, 1%]` and
+    `seed: [1, 2, 3]` make twelve configurations. Options given here replace those of the file.
+
+    Try `scail grid table1 --recipe paper --plan` (needs no data), or
+    `scail grid table1 --datasets cifar100 --methods ft,scail,full --jobs 2`.
+    """
+
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|FILE")]
+    """A grid of the paper, or a YAML file."""
+    datasets: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
+    """Data sets, names or paths, separated by commas. Default: the grid's own."""
+    methods: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
+    """Only these of the grid's methods, separated by commas; no more is trained than they need."""
+    select: Literal["random", "herding", "both"] | None = None
+    """How the images to keep are chosen, as in `scail run`. Default: as in the paper's table."""
+    recipe: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Network and schedules: quick (the default, as in `scail run`) fits a CPU; paper is the paper's own."""
+    epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
+    """For trials: epochs of every training, as in `scail run`."""
+    batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Images in a batch, in every training."""
+    network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Another network than the recipe's, as in `scail run`."""
+    classes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Only so many classes. The memory is then 2, 1 and 0.5 % of the images that are left."""
+    images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Only so many training images a class. The memory follows likewise."""
+    image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Side of the images in pixels, where the data set leaves it open."""
+    order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
+    """Order in which classes arrive, as in `scail run`."""
+    split: Literal["icarl", "official"] | None = None
+    """ILSVRC: which images to test on, as in `scail run`."""
+    workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Threads that decode images on disk."""
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] | None = None
+    """Where to train. Default: auto."""
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = None
+    """Number format of the training. Default: 32-true."""
+    seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """The (first) seed. Default: 1."""
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
+    """So many seeds, from --seed on: the table has means and standard deviations."""
+    jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Trainings at a time. Default: as the cores allow. On CPUs each has one thread: this never changes a number."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where the results go. Default: always the same folder for a grid, in runs/, so that the same command goes on."""
+    store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where trained states are kept. Default: SCAIL_STORE, or the user's cache directory."""
+    plan: bool = False
+    """Print the plan, and end."""
+
+
+def grid_command(grid: Grid) -> None:
+    """Plan, run what is not finished, and print the table."""
+    from rich.console import Console
+
+    from scail.display import Display
+    from scail.grid import is_finished, settle
+    from scail.runner import run_cells
+
+    console, out = Console(), grid.out or Path("runs") / _default_name(grid)
+    if (grid.jobs is not None and grid.jobs < 1) or (grid.seeds is not None and grid.seeds < 1):
+        raise ValueError(f"seeds is {grid.seeds} and jobs is {grid.jobs}: expected 1 or more")
+    settled = settle(_wanted(grid), out)
+    finished = {i for i, cell in enumerate(settled.cells) if is_finished(cell)}
+    _print_plan(grid, settled, finished, console)
+    if grid.plan:
+        return
+    if settled.missing:
+        reasons = "; ".join(settled.missing.values())
+        raise ValueError(f"data not here: {', '.join(settled.missing)}. {reasons}. Or choose others with --datasets")
+    todo = [cell for i, cell in enumerate(settled.cells) if i not in finished]
+    with _grid_folder(out, settled, grid.name):
+        display = Display(console)
+        try:
+            run_cells(
+                todo, store=grid.store, jobs=grid.jobs, begin=display.begin, receive=display.receive,
+                finished=_write_cell,
+            )  # fmt: skip
+        finally:
+            display.end()
+        _print_tables(out, todo, console)
+
+
+def _default_name(grid: Grid) -> str:
+    """Recipes do not overwrite each other's results."""
+    return Path(grid.name).stem if _is_file(grid.name) else f"{grid.name}-{grid.recipe or 'quick'}"
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith((".yaml", ".yml")) or Path(name).is_file()
+
+
+def _wanted(grid: Grid) -> list[Wanted]:
+    from scail.grid_file import file_grid
+    from scail.grids import Wanted, named_grid
+
+    names = (
+        "recipe", "epochs", "batch_size", "network", "classes", "images_per_class", "image_size", "order", "split",
+        "workers", "accelerator", "precision",
+    )  # fmt: skip
+    options = {name: getattr(grid, name) for name in names if getattr(grid, name) is not None}
+    datasets, methods = _parts(grid.datasets), _parts(grid.methods)
+    if not _is_file(grid.name):
+        first = 1 if grid.seed is None else grid.seed
+        seeds = range(first, first + (grid.seeds or 1))
+        return named_grid(grid.name, datasets, methods, grid.select, seeds, options)
+    replaced = {"select": grid.select, "seed": grid.seed, "seeds": grid.seeds, "methods": grid.methods}
+    options |= {name: value for name, value in replaced.items() if value is not None}
+    if datasets:
+        options["dataset"] = datasets
+    return [Wanted(run, varying=varying) for run, varying in file_grid(Path(grid.name), options)]
+
+
+def _parts(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def _print_plan(grid: Grid, settled: Settled, finished: set[int], console: Console) -> None:
+    from scail.plan import Count, plan_of
+    from scail.plan_text import assumptions, plan_table, seconds_of
+    from scail.runner import processes_for
+    from scail.store import default_store_dir, stored_keys
+
+    stored = stored_keys(grid.store or default_store_dir())
+    counts = plan_of(settled.cells, stored, finished, seconds_of)
+    total = sum(counts.values(), Count())
+    processes = grid.jobs or processes_for(settled.cells, total.trajectories)
+    console.print(plan_table(counts, total, processes, settled.missing))
+    for text in (*assumptions(total, processes, settled.missing), *(f"note: {n}" for n in settled.notes)):
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    for i in sorted(finished):
+        console.print(f"{settled.cells[i].title}: finished before, not run again", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _grid_folder(out: Path, settled: Settled, name: str) -> Iterator[None]:
+    """The grid's folder, held by one run at a time, with grid.json in it."""
+    from filelock import FileLock, Timeout
+
+    from scail.grid import grid_record
+    from scail.results import write_text
+
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out}: is a file; give a directory")
+    inside = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    if inside - {".lock"} and "grid.json" not in inside:
+        raise ValueError(f"--out {out}: holds files that are not a scail grid; give a new directory")
+    out.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(out / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(f"--out {out}: another grid is writing there; wait, or give another directory") from None
+    try:
+        write_text(out / "grid.json", json.dumps(grid_record(settled, name, sys.argv), indent=1) + "\n")
+        yield
+    finally:
+        lock.release()
+
+
+def _write_cell(results: Results) -> None:
+    from scail.cli_run import write_report
+
+    write_report(results.directory, results.summary, [results.directory])
+
+
+def _print_tables(out: Path, ran: Sequence[Cell], console: Console) -> None:
+    from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid
+    from scail.results import write_text
+
+    found = read_grid(out)
+    write_text(out / "table.md", markdown_grid(found))
+    for dataset, columns in found.items():
+        console.print(rich_grid(dataset, columns))
+        console.print(grid_caption(columns), highlight=False, soft_wrap=True)
+    text = f"{len(ran)} configurations were run. Results: {out}/; beside the published ones: scail paper {out}"
+    console.print(text, highlight=False, soft_wrap=True)

@@ -1,0 +1,85 @@
+"""The paper's data sets as numbers only: enough to plan what would be trained where the images are not at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from scail.datasets.dataset import Dataset, Split
+from scail.datasets.decode import Box
+
+
+@dataclass(frozen=True)
+class Published:
+    """How large a data set of the paper is."""
+
+    classes: int
+    train: int
+    test: int
+    size: int
+    """Pixels on each side of an image, where no size is asked for."""
+
+
+PUBLISHED = {
+    "ilsvrc": Published(1000, 1_281_167 - 50_000, 50_000, 64),  # iCaRL's split holds 50 images a class out
+    "vggface2": Published(1000, 491_746, 50_000, 64),
+    "landmarks": Published(1000, 374_367, 20_000, 64),
+    "cifar100": Published(100, 50_000, 10_000, 32),
+}
+
+
+@dataclass(frozen=True)
+class NominalImages:
+    """Images that are not there: they can be counted and told apart by their numbers, not read."""
+
+    name: str
+    rows: Tensor
+    size: int
+    workers: int = 1
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Tensor) -> NominalImages:
+        return replace(self, rows=self.rows[rows])
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Number of images, and channels, height and width of each."""
+        return len(self), 3, self.size, self.size
+
+    def stamp(self) -> bytes:
+        """What tells these images from any others, real ones included."""
+        return f"nominal {self.name} {self.size}".encode() + self.rows.numpy().tobytes()
+
+    def read(self, i: int, choose: Callable[[int, int], Box]) -> NDArray[np.uint8]:  # noqa: ARG002
+        """There is nothing to read."""
+        raise ValueError(f"{self.name}: image {i} cannot be read, the data are not here: this set is for planning only")
+
+
+def nominal_dataset(
+    name: str, classes: int | None = None, images_per_class: int | None = None, image_size: int | None = None
+) -> Dataset:
+    """A data set of the paper by its published numbers, cut down as `load_dataset` would; images spread evenly."""
+    if name not in PUBLISHED:
+        raise ValueError(f"data set {name!r}: no published numbers; known: {', '.join(PUBLISHED)}")
+    known = PUBLISHED[name]
+    kept, size = known.classes if classes is None else classes, known.size if image_size is None else image_size
+    if not 2 <= kept <= known.classes:
+        raise ValueError(f"{name}: classes is {kept}, expected 2 to {known.classes}")
+    if size < 1 or (images_per_class is not None and images_per_class < 1):
+        raise ValueError(f"{name}: images per class {images_per_class} and image size {size}: expected at least 1")
+
+    def split(part: str, total: int, most: int | None) -> Split:
+        counts = [total // known.classes + (c < total % known.classes) for c in range(kept)]
+        counts = [min(count, most or count) for count in counts]
+        labels = torch.arange(kept).repeat_interleave(torch.tensor(counts))
+        return Split(NominalImages(f"{name}, {part}", torch.arange(len(labels)), size), labels)
+
+    names = tuple(f"class {c}" for c in range(kept))
+    return Dataset(name, names, split("train", known.train, images_per_class), split("test", known.test, None))

@@ -1,0 +1,119 @@
+"""A grid's results in the layout of the paper's Table 1: methods by rows, configurations by columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scail.evaluation import gap_to_full
+from scail.report.paper import WITH_MEMORY, WITHOUT_MEMORY, published_label
+from scail.results import AVERAGING, summarise_seeds
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Columns = dict[str, Mapping[str, Any]]
+"""Title of a configuration -> its summary, over seeds."""
+
+
+def read_grid(out: Path) -> dict[str, Columns]:
+    """For each data set its configurations: from grid.json and the summaries beside it."""
+    record = json.loads((out / "grid.json").read_text(encoding="utf-8"))
+    seeds: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+    for cell in record["cells"]:
+        summary = json.loads((out / cell["folder"] / "summary.json").read_text(encoding="utf-8"))
+        of_seed = seeds.setdefault((cell["dataset"], cell["configuration"]), {})
+        of_seed[cell["seed"]] = _together(of_seed[cell["seed"]], summary) if cell["seed"] in of_seed else summary
+    found: dict[str, Columns] = {}
+    for (dataset, title), summaries in seeds.items():
+        only, *more = summaries.values()
+        found.setdefault(dataset, {})[title] = summarise_seeds(summaries) if more else only
+    return found
+
+
+def _together(one: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Two runs of one configuration with other methods."""
+    known = [(record["method"], record["select"]) for record in one["methods"]]
+    new = [record for record in other["methods"] if (record["method"], record["select"]) not in known]
+    return {**one, "methods": [*one["methods"], *new], "full": one["full"] or other["full"]}
+
+
+def rows_of(columns: Columns, value: str = "top5") -> list[tuple[str, list[str]]]:
+    """(method, its texts): one for each configuration, and G_IL over them where Full was trained; Full last."""
+    by_label = {title: {label_of(r): r for r in summary["methods"]} for title, summary in columns.items()}
+    paper = [*WITH_MEMORY.values(), *WITHOUT_MEMORY.values()]
+    labels = list(dict.fromkeys(label for records in by_label.values() for label in records))
+    labels.sort(key=lambda label: paper.index(label) if label in paper else len(paper))
+    best = {title: max((r[value] for r in records.values()), default=None) for title, records in by_label.items()}
+    rows = []
+    for label in labels:
+        records = {title: of.get(label) for title, of in by_label.items()}
+        texts = [_text(record, value, best[title]) for title, record in records.items()]
+        rows.append((label, [*texts, _gap(columns, records, value)]))
+    if any(summary["full"] for summary in columns.values()):
+        rows.append(("Full", [*(_text(summary["full"], value, None) for summary in columns.values()), ""]))
+    return rows
+
+
+def label_of(record: Mapping[str, Any]) -> str:
+    """The row of the paper's table; other selections are named, and methods beyond the paper have a star."""
+    beyond = f"{record['label']}{'' if record['in_paper'] else '*'}"
+    return published_label(record) or (f"{beyond}, {record['select']}" if record["select"] else beyond)
+
+
+def _text(record: Mapping[str, Any] | None, value: str, best: float | None) -> str:
+    if record is None:
+        return "–"
+    spread = record.get(f"{value}_std")
+    text = f"{record[value]:.1f}" + (f"±{spread:.1f}" if spread is not None else "")
+    return f"**{text}**" if record[value] == best else text
+
+
+def _gap(columns: Columns, records: Mapping[str, Mapping[str, Any] | None], value: str) -> str:
+    fulls = [summary["full"][value] if summary["full"] else 100.0 for summary in columns.values()]
+    measured = [record[value] for record in records.values() if record is not None]
+    if len(measured) < len(fulls) or max(fulls) >= 100:
+        return "–"  # over some of the configurations it would not compare
+    return f"{gap_to_full(measured, fulls):.2f}"
+
+
+def grid_caption(columns: Columns, value: str = "top5") -> str:
+    """What the numbers are."""
+    first, *_ = columns.values()
+    seeds = first.get("seeds", [])
+    over = f"; mean ± standard deviation over {len(seeds)} seeds" if len(seeds) > 1 else ""
+    name = {"top5": "top-5", "top1": "top-1"}[value]
+    return f"{name}, percent; {AVERAGING}{over}; G_IL over these configurations; *: not in the paper"
+
+
+def rich_grid(dataset: str, columns: Columns) -> Table:
+    """The table of one data set for a terminal."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title=dataset, title_justify="left")
+    table.add_column("method")
+    for title in (*columns, "G_IL"):
+        table.add_column(title.replace(", ", "\n"), justify="right")
+    for label, texts in rows_of(columns):
+        table.add_row(label, *(f"[bold]{t.strip('*')}[/bold]" if t.startswith("**") else t for t in texts))
+    return table
+
+
+def markdown_grid(grid: Mapping[str, Columns]) -> str:
+    """All data sets: top-5, then top-1."""
+    return "\n".join(
+        _markdown(dataset, columns, value) for value in ("top5", "top1") for dataset, columns in grid.items()
+    )
+
+
+def _markdown(dataset: str, columns: Columns, value: str) -> str:
+    lines: Sequence[Sequence[str]] = [
+        ["method", *columns, "G_IL"],
+        ["---", *["---:"] * (len(columns) + 1)],
+        *([label, *texts] for label, texts in rows_of(columns, value)),
+    ]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"## {dataset}\n\n{table}\n\n{grid_caption(columns, value)}.\n"
