@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -114,11 +114,11 @@ def _pack(command: Prepare) -> None:
 def _crop(command: Prepare, source: Path, target: Path) -> None:
     from scail.datasets.faces import LOG, FaceSettings, crop_faces
 
-    given = {"margin": command.margin, "size": command.size}
-    settings = FaceSettings(
-        no_face=command.no_face, several=command.several,
-        **{name: value for name, value in given.items() if value is not None},
-    )  # fmt: skip
+    settings = FaceSettings(no_face=command.no_face, several=command.several)
+    if command.margin is not None:
+        settings = replace(settings, margin=command.margin)
+    if command.size is not None:
+        settings = replace(settings, size=command.size)
     with _progress() as bar:
         task = bar.add_task(f"faces to {target}", total=None)
         report = crop_faces(

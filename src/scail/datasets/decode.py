@@ -57,11 +57,12 @@ def read_region(image: str | Path | bytes, choose: Callable[[int, int], Box], si
         ) from error
 
 
-def open_turned(file: Path | BytesIO, smallest: int) -> Image.Image:
-    """The whole image in colour, turned as its EXIF data say; a JPEG decoded with at least `smallest` pixels a side."""
+def open_turned(file: Path | BytesIO, smallest: int | None = None) -> Image.Image:
+    """The whole image in colour, turned as its EXIF data say; a JPEG perhaps decoded at `smallest` pixels a side."""
     with Image.open(file) as opened:
         _check_size(opened)
-        opened.draft(None, (smallest, smallest))
+        if smallest is not None:
+            opened.draft(None, (smallest, smallest))
         return in_colour(ImageOps.exif_transpose(opened))
 
 
