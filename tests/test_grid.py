@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from scail.cli import main
-from scail.datasets.nominal import PUBLISHED, nominal_dataset
+from scail.datasets.nominal import nominal_dataset
 from scail.experiment import set_up
 from scail.grid import settle
 from scail.grid_file import file_grid, read_grid_file
 from scail.grids import GRIDS, Wanted, named_grid
 from scail.plan import Cell, Count, plan_of, trajectories_of
+from scail.recipes import PAPER_DATA
 from scail.report.grid import label_of, rows_of
 from scail.store import Store, stored_keys
 
@@ -76,7 +77,7 @@ def _places(place: Path) -> list[str]:
 class TestPlan:
     """How much is trained, counted before it is."""
 
-    @pytest.mark.parametrize("dataset", list(PUBLISHED))
+    @pytest.mark.parametrize("dataset", list(PAPER_DATA))
     def test_table1_as_by_hand(self, dataset, monkeypatch, tmp_path):
         monkeypatch.setenv("SCAIL_DATA", str(tmp_path))  # nothing is here: the published numbers count
         options = {"recipe": "paper", "network": "resnet8"}  # the network changes no count, and is quickly built
@@ -161,7 +162,7 @@ class TestPlan:
         monkeypatch.setenv("SCAIL_DATA", str(tmp_path / "nowhere"))
         code, out, err = call(capsys, "grid", "table1", "--methods", "ft", *_places(tmp_path))
         assert code == 2 and "trainings" in out
-        assert all(name in err for name in PUBLISHED) and "data not here" in err
+        assert all(name in err for name in PAPER_DATA) and "data not here" in err
         assert not list(tmp_path.iterdir())
 
 
@@ -261,7 +262,7 @@ class TestNamed:
     """Which configurations the paper's grids have."""
 
     def test_memories_are_the_papers_numbers_or_shares_of_less_data(self):
-        found = {name: [w.run.memory for w in named_grid("table1", [name])] for name in PUBLISHED}
+        found = {name: [w.run.memory for w in named_grid("table1", [name])] for name in PAPER_DATA}
         assert found["ilsvrc"] == ["20000", "10000", "5000", "5000", "5000"]
         assert found["vggface2"] == ["10000", "5000", "2500", "2500", "2500"]
         assert found["landmarks"] == ["8000", "4000", "2000", "2000", "2000"]
@@ -414,11 +415,9 @@ def test_table_by_hand():
 
 
 def test_nominal_data_have_the_published_numbers_and_cannot_be_read():
-    for name, known in PUBLISHED.items():
+    for name, known in PAPER_DATA.items():
         dataset = nominal_dataset(name)
-        assert (len(dataset.class_names), len(dataset.train), len(dataset.test)) == (
-            known.classes, known.train, known.test,
-        )  # fmt: skip
+        assert (len(dataset.class_names), len(dataset.train), len(dataset.test)) == known
     small = nominal_dataset("cifar100", 10, 7)
     assert (len(small.train), len(small.test)) == (70, 1000)
     with pytest.raises(ValueError, match="data are not here"):

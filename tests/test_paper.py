@@ -16,7 +16,7 @@ def run(experiment: Experiment, memory: int, values: dict[tuple[str, str | None]
     """Configuration and summary as a run would write them, with these top-5 values."""
     config = {
         "experiment": json.loads(json.dumps(asdict(experiment))),
-        "dataset": {"name": experiment.dataset},
+        "dataset": {"name": experiment.dataset, "train_images": 50_000, "test_images": 10_000},
         "state_sizes": [100 // states] * states,
     }
     records = [{"method": m, "select": s, "memory": memory, "top5": v} for (m, s), v in values.items()]
@@ -87,6 +87,13 @@ def test_what_differs_is_said():
     said = differences(run(quick("cifar100"), 1000, {})[0])
     assert "first_schedule.epochs: 16 (paper: 300)" in said
     assert "class_order: seed (paper: icarl)" in said
+    config, _ = run(replace(paper("ilsvrc"), split="official"), 5000, {})
+    config["dataset"] |= {"train_images": 1_281_167, "test_images": 50_000, "notes": ["packed copy"]}
+    assert differences(config) == [
+        "split: official (paper: icarl)",
+        "1281167 training images (paper: 1231167)",
+        "data: packed copy",
+    ]
 
 
 def test_a_run_that_matches_nothing_names_the_nearest_cell():

@@ -10,11 +10,11 @@ from typing import Any
 
 from scail.cli_run import experiment_of
 from scail.datasets import Dataset, DataSettings, load_dataset
-from scail.datasets.nominal import PUBLISHED, nominal_dataset
+from scail.datasets.nominal import nominal_dataset
 from scail.experiment import Setup, config_of, data_settings, memory_size, set_up
 from scail.grids import Wanted
 from scail.plan import Cell
-from scail.recipes import Experiment
+from scail.recipes import PAPER_DATA, Experiment
 from scail.stream import state_sizes
 
 _DECIDING = ("experiment", "memory", "class_order", "state_sizes", "dataset", "lines", "provenance")
@@ -75,7 +75,7 @@ def _find(name: str, settings: DataSettings, missing: dict[str, str]) -> Dataset
     try:
         return load_dataset(name, settings)
     except (ValueError, OSError) as error:
-        if name not in PUBLISHED:
+        if name not in PAPER_DATA:
             raise
         dataset = nominal_dataset(
             name, settings.classes, settings.images_per_class, settings.image_size

@@ -116,6 +116,15 @@ SMALL_IMAGES = ("glyphs", "digits", "cifar100")
 """Data sets of small images: the paper's CIFAR-100 column is theirs."""
 
 
+PAPER_DATA: dict[str, tuple[int, int, int]] = {
+    "ilsvrc": (1000, 1_281_167 - 50_000, 50_000),  # iCaRL's split holds 50 images a class out
+    "vggface2": (1000, 491_746, 50_000),
+    "landmarks": (1000, 374_367, 20_000),
+    "cifar100": (100, 50_000, 10_000),
+}
+"""The paper's data sets: classes, training images, test images."""
+
+
 def quick(dataset: str = "glyphs") -> Experiment:
     """Fits a CPU: ResNet-8, a few short trainings."""
     first = Schedule(epochs=16, lr=0.1, batch_size=32, decay="cosine")

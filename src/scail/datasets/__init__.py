@@ -9,12 +9,10 @@ from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Dataset, Found, Images, Split
 from scail.datasets.listing import Listing, found_of, is_manifest, keep_manifest, read_manifest
 from scail.datasets.packed import is_packed, load_packed
-from scail.datasets.settings import DataSettings
+from scail.datasets.settings import FILES_SIZE, DataSettings
 from scail.datasets.settle import cut_down, settle
 
 __all__ = ["DATASETS", "DataSettings", "Dataset", "Images", "Split", "load_dataset"]
-
-_FILES_SIZE = 64
 
 
 def load_dataset(name: str, settings: DataSettings | None = None) -> Dataset:
@@ -42,7 +40,7 @@ def _find(name: str, settings: DataSettings) -> Found:
     """Look for it: by name among one's data sets and in the Hub's caches, or where the path leads."""
     from scail.datasets.places import missing, own_folder
 
-    size, workers = settings.image_size or _FILES_SIZE, settings.workers
+    size, workers = settings.image_size or FILES_SIZE, settings.workers
     columns = (settings.image_column, settings.label_column)
     if name.startswith("hf:"):
         from scail.datasets.hub import load_hub

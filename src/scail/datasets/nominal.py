@@ -12,25 +12,8 @@ from torch import Tensor
 
 from scail.datasets.dataset import Dataset, Split
 from scail.datasets.decode import Box
-
-
-@dataclass(frozen=True)
-class Published:
-    """How large a data set of the paper is."""
-
-    classes: int
-    train: int
-    test: int
-    size: int
-    """Pixels on each side of an image, where no size is asked for."""
-
-
-PUBLISHED = {
-    "ilsvrc": Published(1000, 1_281_167 - 50_000, 50_000, 64),  # iCaRL's split holds 50 images a class out
-    "vggface2": Published(1000, 491_746, 50_000, 64),
-    "landmarks": Published(1000, 374_367, 20_000, 64),
-    "cifar100": Published(100, 50_000, 10_000, 32),
-}
+from scail.datasets.settings import FILES_SIZE
+from scail.recipes import PAPER_DATA
 
 
 @dataclass(frozen=True)
@@ -66,20 +49,20 @@ def nominal_dataset(
     name: str, classes: int | None = None, images_per_class: int | None = None, image_size: int | None = None
 ) -> Dataset:
     """A data set of the paper by its published numbers, cut down as `load_dataset` would; images spread evenly."""
-    if name not in PUBLISHED:
-        raise ValueError(f"data set {name!r}: no published numbers; known: {', '.join(PUBLISHED)}")
-    known = PUBLISHED[name]
-    kept, size = known.classes if classes is None else classes, known.size if image_size is None else image_size
-    if not 2 <= kept <= known.classes:
-        raise ValueError(f"{name}: classes is {kept}, expected 2 to {known.classes}")
+    if name not in PAPER_DATA:
+        raise ValueError(f"data set {name!r}: no published numbers; known: {', '.join(PAPER_DATA)}")
+    known, train, test = PAPER_DATA[name]
+    kept, size = known if classes is None else classes, image_size or (32 if name == "cifar100" else FILES_SIZE)
+    if not 2 <= kept <= known:
+        raise ValueError(f"{name}: classes is {kept}, expected 2 to {known}")
     if size < 1 or (images_per_class is not None and images_per_class < 1):
         raise ValueError(f"{name}: images per class {images_per_class} and image size {size}: expected at least 1")
 
     def split(part: str, total: int, most: int | None) -> Split:
-        counts = [total // known.classes + (c < total % known.classes) for c in range(kept)]
+        counts = [total // known + (c < total % known) for c in range(kept)]
         counts = [min(count, most or count) for count in counts]
         labels = torch.arange(kept).repeat_interleave(torch.tensor(counts))
         return Split(NominalImages(f"{name}, {part}", torch.arange(len(labels)), size), labels)
 
     names = tuple(f"class {c}" for c in range(kept))
-    return Dataset(name, names, split("train", known.train, images_per_class), split("test", known.test, None))
+    return Dataset(name, names, split("train", train, images_per_class), split("test", test, None))

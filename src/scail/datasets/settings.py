@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+FILES_SIZE = 64
+"""Side of image files in pixels, where nothing else is asked for."""
+
 
 @dataclass(frozen=True)
 class DataSettings:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scail.evaluation import gap_to_full
-from scail.recipes import RECIPES
+from scail.recipes import PAPER_DATA, RECIPES
 
 DATASETS = {"ilsvrc": "ILSVRC", "vggface2": "VGGFace2", "landmarks": "Landmarks", "cifar100": "CIFAR-100"}
 WITH_MEMORY = {
@@ -109,16 +109,8 @@ def differences(config: Mapping[str, Any]) -> list[str]:
     mine = config["experiment"]
     theirs = json.loads(json.dumps(asdict(RECIPES["paper"](config["dataset"]["name"]))))
     watched = [name for name in theirs if name.endswith("_schedule")]
-    watched += [
-        "network",
-        "class_order",
-        "classes",
-        "images_per_class",
-        "keep_past_rows",
-        "candidates",
-        "as_published",
-        "padding",
-    ]
+    watched += ["network", "class_order", "classes", "images_per_class", "image_size", "split", "keep_past_rows"]
+    watched += ["candidates", "as_published", "padding"]
     found = []
     for name in watched:
         if mine.get(name) == theirs[name]:
@@ -128,7 +120,15 @@ def differences(config: Mapping[str, Any]) -> list[str]:
             found += [f"{name}.{k}: {v} (paper: {other})" for k, (v, other) in changed.items()]
         else:
             found.append(f"{name}: {mine.get(name)} (paper: {theirs[name]})")
-    return found
+    return found + _data_differences(config["dataset"])
+
+
+def _data_differences(data: Mapping[str, Any]) -> list[str]:
+    """Other numbers of images than the paper's, and what was noted when the data were read."""
+    _, train, test = PAPER_DATA[data["name"]]
+    pairs = (("training", data["train_images"], train), ("test", data["test_images"], test))
+    found = [f"{mine} {kind} images (paper: {theirs})" for kind, mine, theirs in pairs if mine != theirs]
+    return found + [f"data: {note}" for note in data.get("notes", ())]
 
 
 def nearest(config: Mapping[str, Any], summary: Mapping[str, Any]) -> str:

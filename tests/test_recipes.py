@@ -1,0 +1,70 @@
+"""The recipes: every hyper-parameter of the paper's table, for small and for large images."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from scail.cli import main
+from scail.recipes import RECIPES, Schedule, paper, paper_224, quick
+
+LARGE = {
+    # name: epochs, rate, batch, weight decay, how the rate falls
+    "first": (100, 0.1, 256, 1e-4, "plateau", 10, 10, ()),
+    "later": (35, 0.1, 256, 1e-4, "plateau", 10, 5, ()),
+    "balanced": (15, 0.01, 256, 1e-4, "plateau", 10, 5, ()),
+    "distill": (60, 2.0, 128, 1e-5, "steps", 5, None, (20, 30, 40, 50)),
+    "bic_first": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
+    "bic": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
+    "bic_correction": (200, 0.1, 256, 0.0, "steps", 10, None, (60, 120, 160, 180)),
+}
+SMALL = {
+    "first": (300, 0.1, 128, 5e-4, "plateau", 10, 60, ()),
+    "later": (60, 0.1, 128, 5e-4, "plateau", 10, 15, ()),
+    "balanced": (30, 0.01, 128, 5e-4, "plateau", 10, 15, ()),
+    "distill": (70, 2.0, 128, 1e-5, "steps", 5, None, (49, 63)),
+    "bic_first": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
+    "bic": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
+    "bic_correction": (500, 0.1, 128, 0.0, "steps", 10, None, (200, 300, 400)),
+}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "table"),
+    [(paper("ilsvrc"), LARGE), (paper("my/folder"), LARGE), (paper("cifar100"), SMALL), (paper_224(), SMALL)],
+)
+def test_paper_has_every_number_of_the_papers_table(experiment, table):
+    for name, (epochs, lr, batch, decay, way, divide, patience, milestones) in table.items():
+        found: Schedule = getattr(experiment, f"{name}_schedule")
+        assert (found.epochs, found.lr, found.batch_size, found.weight_decay) == (epochs, lr, batch, decay), name
+        assert (found.decay, found.divide_by, found.milestones, found.momentum) == (way, divide, milestones, 0.9), name
+        assert patience is None or found.patience == patience, name
+        assert found.divide_by_state == (name in ("later", "balanced")), name
+
+
+def test_network_size_and_order_of_the_papers_recipe():
+    for name in ("ilsvrc", "vggface2", "landmarks"):
+        asked = paper(name)
+        assert (asked.network, asked.image_size, asked.class_order, asked.split) == ("resnet18", 224, "icarl", "icarl")
+    assert (paper("cifar100").network, paper("cifar100").image_size) == ("resnet18-3x3", None)
+    assert (paper_224().network, paper_224().image_size, paper_224().dataset) == ("resnet18", 224, "cifar100")
+    assert quick("ilsvrc").image_size is None
+
+
+def test_scail_recipes_lists_and_shows_them(capsys):
+    for asked in (["recipes"], ["recipes", "show", "paper", "--dataset", "ilsvrc"], ["recipes", "quick"]):
+        with pytest.raises(SystemExit) as ended:
+            main(asked)
+        assert ended.value.code == 0
+        out = capsys.readouterr().out
+        if asked == ["recipes"]:
+            assert [line.split()[0] for line in out.splitlines()] == list(RECIPES)
+        else:
+            shown = json.loads(out)
+            assert shown["recipe"] == asked[-1 if len(asked) == 2 else 2]
+    assert json.loads(out)["first_schedule"]["epochs"] == quick().first_schedule.epochs
+    for wrong in (["recipes", "show"], ["recipes", "show", "best"], ["recipes", "show", "paper", "quick"]):
+        with pytest.raises(SystemExit) as ended:
+            main(wrong)
+        assert ended.value.code == 2 and "known: quick, paper, paper-224" in capsys.readouterr().err
