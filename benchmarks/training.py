@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from lightning_fabric import Fabric
@@ -16,51 +18,65 @@ from scail.seeding import generator_for
 from scail.training import Task
 from scail.training.loop import fit
 
-BATCH, REPEATS, CLASSES = 128, 7, 20
-BATCHES = {"resnet8": 40, "resnet32": 12, "resnet18-3x3": 2}
+BATCH, CLASSES = 128, 20
+CASES = (("resnet8", 1, 12, 7), ("resnet32", 1, 5, 7), ("resnet32", 2, 5, 7), ("resnet18-3x3", 1, 2, 4))
+"""Network, threads, batches in an epoch, repeats."""
 
 
-def epoch_speed(network: str, images: torch.Tensor, labels: torch.Tensor, fabric: Fabric) -> float:
-    """images/s of one epoch as the trainers run it: crops, mirroring, normalisation, loss, backward, SGD step."""
+def epoch(network: str, images: torch.Tensor, labels: torch.Tensor) -> None:
+    """One epoch as the trainers run it: crops, mirroring, normalisation, loss, backward, SGD step, and reports."""
     model = create_network(network, 3, CLASSES, generator_for(1, "network"))
-    task = Task(1, images, labels, CLASSES, None, Augmentation(4), 1, fabric)
-    started = time.perf_counter()
+    task = Task(1, images, labels, CLASSES, None, Augmentation(4), 1, Fabric(accelerator="cpu", devices=1))
     fit(model, task, Schedule(epochs=1, lr=0.1, batch_size=BATCH))
-    return len(images) / (time.perf_counter() - started)
 
 
-def bare_speed(network: str, images: torch.Tensor, labels: torch.Tensor) -> float:
-    """images/s of the same network's forward, backward and step on one batch that is ready in memory."""
+def bare(network: str, layout: torch.memory_format, images: torch.Tensor, labels: torch.Tensor) -> None:
+    """The same network's forward, backward and step, as often, on one batch that is ready in memory."""
     model = create_network(network, 3, CLASSES, generator_for(1, "network")).train()
+    model.to(memory_format=layout)  # type: ignore[call-overload]
     optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=5e-4, foreach=True)
-    pixels = ((images[:BATCH].float() - 128) / 64).contiguous(memory_format=torch.channels_last)
-    started = time.perf_counter()
+    pixels = ((images[:BATCH].float() - 128) / 64).contiguous(memory_format=layout)
     for _ in range(len(images) // BATCH):
         optimizer.zero_grad(set_to_none=True)
         F.cross_entropy(model.linear(model.backbone(pixels)), labels[:BATCH]).backward()
         optimizer.step()
-    return len(images) / (time.perf_counter() - started)
+
+
+def speeds_of(ways: Mapping[str, Callable[[], None]], images: int, repeats: int) -> dict[str, list[float]]:
+    """images/s of each way, which take turns; every round begins with another one."""
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    names = list(ways)
+    for n in range(repeats):
+        for name in names[n % len(names) :] + names[: n % len(names)]:
+            started = time.perf_counter()
+            ways[name]()
+            found[name].append(images / (time.perf_counter() - started))
+    return found
 
 
 def main() -> None:
     """Measure and print."""
-    fabric = Fabric(accelerator="cpu", devices=1)
     draw = torch.Generator().manual_seed(0)
-    for threads in (1, 2):
+    for network, threads, batches, repeats in CASES:
         torch.set_num_threads(threads)
-        for network, batches in BATCHES.items():
-            images = torch.randint(0, 256, (batches * BATCH, 3, 32, 32), dtype=torch.uint8, generator=draw)
-            labels = torch.randint(0, CLASSES, (len(images),), generator=draw)
-            epoch_speed(network, images[:BATCH], labels[:BATCH], fabric)  # the first batch plans its convolutions
-            pairs = [
-                (epoch_speed(network, images, labels, fabric), bare_speed(network, images, labels))
-                for _ in range(REPEATS)
-            ]
-            ours, bare = (statistics.median(speeds) for speeds in zip(*pairs, strict=True))
-            ratios = sorted(mine / limit for mine, limit in pairs)
-            middle, spread = statistics.median(ratios), f"from {ratios[0]:.2f} to {ratios[-1]:.2f}"
-            name = f"{network}, {threads} thread{'s' if threads > 1 else ''}"
-            print(f"{name:26} {ours:6.0f} images/s of {bare:6.0f}: {middle:.2f} of the limit ({spread})")
+        images = torch.randint(0, 256, (batches * BATCH, 3, 32, 32), dtype=torch.uint8, generator=draw)
+        labels = torch.randint(0, CLASSES, (len(images),), generator=draw)
+        epoch(network, images[:BATCH], labels[:BATCH])  # the first batch plans its convolutions
+        ways = {
+            "epoch": partial(epoch, network, images, labels),
+            "bare, channels last": partial(bare, network, torch.channels_last, images, labels),
+            "bare, contiguous": partial(bare, network, torch.contiguous_format, images, labels),
+        }
+        speeds = speeds_of(ways, len(images), repeats)
+        middle = {name: statistics.median(runs) for name, runs in speeds.items()}
+        limit = max(("bare, channels last", "bare, contiguous"), key=lambda name: middle[name])
+        ratios = sorted(mine / bound for mine, bound in zip(speeds["epoch"], speeds[limit], strict=True))
+        print(
+            f"{network}, {threads} thread{'s' if threads > 1 else ''}: {middle['epoch']:.0f} images/s, limit "
+            f"{middle[limit]:.0f} ({limit[6:]}; the other layout {min(middle.values()):.0f}); of the limit "
+            f"{statistics.median(ratios):.2f} (from {ratios[0]:.2f} to {ratios[-1]:.2f})",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

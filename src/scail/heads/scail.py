@@ -14,6 +14,7 @@ from torch import Tensor
 
 from scail.heads.evidence import Evidence, LinearHead
 
+_ROWS = 256  # sorted at a time: they stay in the cache
 Array = TypeVar("Array", Tensor, NDArray[np.floating])
 
 
@@ -80,20 +81,32 @@ def scale_past_weights(current: Array, initial: Array, first_state: Array) -> Ar
 
 
 def _scale_rows(current_CD: Tensor, initial_CD: Tensor, first_state_C: Tensor, as_published: bool) -> Tensor:
-    """Each past row w becomes mu_k[r(h)] / mu_i[r(h)] * w[h]; i: the row's first state, k: the newest."""
+    """Each past row w becomes mu_k[r(h)] / mu_i[r(h)] * w[h]; i: the row's first state, k: the newest.
+
+    A few hundred rows R at a time: beside the result, memory is needed for half of it, whatever the number of
+    classes. Rows of the newest state have factors of exactly 1.
+    """
     new_C = first_state_C == first_state_C.max()
-    rows_CD = torch.where(new_C[:, None], current_CD, initial_CD)
-    sorted_CD, order_CD = _sort_descending(rows_CD.abs())
-    mean_SD = _state_means(sorted_CD, first_state_C)  # mu_i^rank
+    scaled_CD = torch.where(new_C[:, None], current_CD, initial_CD)
+    chunks = list(zip(scaled_CD.split(_ROWS), first_state_C.split(_ROWS), strict=True))
+    counts_S = torch.bincount(first_state_C)
+    sums_SD = scaled_CD.new_zeros(len(counts_S), scaled_CD.shape[1])
+    short = torch.int16 if scaled_CD.shape[1] < 2**15 else torch.int32
+    orders = []
+    for rows_RD, state_R in chunks:
+        sorted_RD, order_RD = _sort_descending(rows_RD.abs())
+        sums_SD.index_add_(0, state_R, sorted_RD)
+        orders.append((_sort_descending(rows_RD)[1] if as_published else order_RD).to(short))
+    mean_SD = sums_SD / counts_S[:, None].clamp(min=1)  # mu_i^rank
     factor_SD = _ratio(mean_SD[-1], mean_SD)
-    if as_published:
-        index_CD = _sort_descending(rows_CD)[1]
-    else:
-        # The rank of each magnitude in its row: the inverse of the sorting permutation.
-        ranks_CD = torch.arange(rows_CD.shape[1], device=order_CD.device).expand_as(order_CD)
-        index_CD = torch.empty_like(order_CD).scatter_(1, order_CD, ranks_CD)
-    scaled_CD = rows_CD * factor_SD[first_state_C].gather(1, index_CD)
-    return torch.where(new_C[:, None], current_CD, scaled_CD)
+    for (rows_RD, state_R), order in zip(chunks, orders, strict=True):
+        index_RD = order.long()
+        if not as_published:
+            # The rank of each magnitude in its row: the inverse of the sorting permutation.
+            ranks_RD = torch.arange(rows_RD.shape[1], device=order.device).expand_as(order)
+            index_RD = torch.empty_like(index_RD).scatter_(1, index_RD, ranks_RD)
+        rows_RD *= factor_SD[state_R].gather(1, index_RD)
+    return scaled_CD
 
 
 def _sort_descending(values_CD: Tensor) -> tuple[Tensor, Tensor]:

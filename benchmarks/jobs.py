@@ -1,0 +1,38 @@
+"""A small grid with two processes of one thread against one, from an empty store each time; the rows must be equal."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from scail.recipes import quick
+from scail.runner import run_experiment
+
+
+def main() -> None:
+    """Measure, print, assert."""
+    recipe = replace(quick("glyphs"), methods=("ft", "scail", "full"), states=5, classes=50, images_per_class=60)
+    recipe = replace(
+        recipe,
+        first_schedule=replace(recipe.first_schedule, epochs=8),
+        later_schedule=replace(recipe.later_schedule, epochs=6),
+    )
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    rows: dict[int, list[float]] = {}
+    for repeat in range(3):
+        for jobs in (1, 2) if repeat % 2 == 0 else (2, 1):
+            with tempfile.TemporaryDirectory() as place:
+                started = time.perf_counter()
+                results = run_experiment(recipe, Path(place) / "run", store=Path(place) / "store", jobs=jobs)
+                seconds[jobs].append(time.perf_counter() - started)
+                rows[jobs] = [row.top1 for row in results.rows]
+    one, two = statistics.median(seconds[1]), statistics.median(seconds[2])
+    print(f"one process {one:.1f} s, two {two:.1f} s (with their start): {one / two:.2f} times as fast")
+    assert rows[1] == rows[2], "the number of processes must not change a number"
+
+
+if __name__ == "__main__":
+    main()
