@@ -41,8 +41,47 @@ class Schedule:
             raise ValueError(f"lr {self.lr} and batch size {self.batch_size}: expected numbers above 0")
 
 
-@dataclass(frozen=True)
-class Experiment:
+FILES_SIZE = 64
+"""Side of image files in pixels, where nothing else is asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """Which part of a data set, how it is cut into training and test images, and how it is read."""
+
+    classes: int | None = None
+    """How many classes; None: all (glyphs: 100)."""
+    images_per_class: int | None = None
+    """At most so many training images a class; None: all (glyphs: 100)."""
+    image_size: int | None = None
+    """Side of the images; None: as the data set has it (glyphs: 20, cifar100: 32, image files: 64)."""
+    split: Literal["icarl", "official"] = "icarl"
+    """ILSVRC: 50 images a class held out of the training folder, or the official validation images."""
+    held_out: float = 0.2
+    """Share of each class that becomes test images, where a data set has none of its own."""
+    split_seed: int = 0
+    """Draws the images that are held out: the same for every seed of the training."""
+    on_disk: bool | None = None
+    """Decode images when they are needed; None: where they are larger than 64 pixels or fill more than 2 GiB."""
+    broken: Literal["error", "skip"] = "error"
+    """An image that cannot be read: stop, or leave it out and count it."""
+    image_column: str | None = None
+    label_column: str | None = None
+    """Columns of a data set of the Hub; None: found by their kind."""
+    workers: int = 2
+    """Threads that decode images; they change no pixel."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.held_out < 1:
+            raise ValueError(f"held out is {self.held_out}, expected a share between 0 and 1")
+        if self.workers < 1:
+            raise ValueError(f"workers is {self.workers}, expected 1 or more")
+        if self.image_size is not None and not 8 <= self.image_size <= 1024:
+            raise ValueError(f"image size is {self.image_size}, expected 8 to 1024 pixels")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(DataSettings):
     """One configuration: data, stream, memory, methods, network and schedules."""
 
     first_schedule: Schedule
@@ -61,27 +100,6 @@ class Experiment:
     """BiC's stage 2: alpha and beta only."""
     network: str
     dataset: str = "glyphs"
-    classes: int | None = None
-    """How many classes; None: all (glyphs: 100)."""
-    images_per_class: int | None = None
-    """How many training images a class; None: all (glyphs: 100)."""
-    image_size: int | None = None
-    """Side of the images; None: as the data set has it (glyphs: 20, cifar100: 32, image files: 64)."""
-    split: Literal["icarl", "official"] = "icarl"
-    """ILSVRC: 50 images a class held out of the training folder, or the official validation images."""
-    held_out: float = 0.2
-    """Share of each class that becomes test images, where a data set has none of its own."""
-    split_seed: int = 0
-    """Draws the images that are held out: the same for every seed of the training."""
-    on_disk: bool | None = None
-    """Decode images when they are needed; None: where they are larger than 64 pixels or fill more than 2 GiB."""
-    broken: Literal["error", "skip"] = "error"
-    """An image that cannot be read: stop, or leave it out and count it."""
-    image_column: str | None = None
-    label_column: str | None = None
-    """Columns of a data set of the Hub; None: found by their kind."""
-    workers: int = 2
-    """Threads that decode images on disk; they change no pixel."""
     states: int | tuple[int, ...] = 10
     """Z, the number of states; or how many classes are new in each."""
     first_state: int | Literal["half"] | None = None

@@ -9,8 +9,8 @@ from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Dataset, Found, Images, Split
 from scail.datasets.listing import Listing, found_of, is_manifest, keep_manifest, read_manifest
 from scail.datasets.packed import is_packed, load_packed
-from scail.datasets.settings import FILES_SIZE, DataSettings
 from scail.datasets.settle import cut_down, settle
+from scail.recipes import FILES_SIZE, DataSettings
 
 __all__ = ["DATASETS", "DataSettings", "Dataset", "Images", "Split", "load_dataset"]
 

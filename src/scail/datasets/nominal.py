@@ -12,8 +12,7 @@ from torch import Tensor
 
 from scail.datasets.dataset import Dataset, Split
 from scail.datasets.decode import Box
-from scail.datasets.settings import FILES_SIZE
-from scail.recipes import PAPER_DATA
+from scail.recipes import FILES_SIZE, PAPER_DATA
 
 
 @dataclass(frozen=True)

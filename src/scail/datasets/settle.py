@@ -13,7 +13,7 @@ from torch import Tensor
 from scail.datasets.cache import cache_dir, cached_tensors, keep
 from scail.datasets.dataset import Dataset, Found, Images, Split
 from scail.datasets.on_disk import ImageTable
-from scail.datasets.settings import DataSettings
+from scail.recipes import DataSettings
 from scail.seeding import generator_for
 
 _LARGEST_IN_MEMORY = 64  # pixels: beyond, regions of the original image are worth more than a scaled copy
