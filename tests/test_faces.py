@@ -267,10 +267,12 @@ def test_a_process_that_dies_is_an_error():
 
 
 PROGRAM = """
+import signal
 import sys
 from pathlib import Path
 from scail.datasets.faces import FaceSettings, crop_faces
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background it is ignored
     crop_faces(Path(sys.argv[1]), Path(sys.argv[2]), FaceSettings(), 2, lambda done, of: print(done, flush=True))
 """
 
