@@ -71,10 +71,9 @@ def prepare_command(command: Prepare) -> None:
 
 
 def _cores(asked: int | None) -> int:
-    import os
+    from scail.processes import available_cores
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores if asked is None else asked
+    return available_cores() if asked is None else asked
 
 
 def _progress() -> Progress:

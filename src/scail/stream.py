@@ -16,6 +16,7 @@ from torch import Tensor
 
 from scail.datasets import Dataset
 from scail.datasets.dataset import Icarl
+from scail.datasets.settle import rows_by_class
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def split_into_states(
     if sorted(class_order) != list(range(len(dataset.class_names))):
         raise ValueError(f"class order: expected each of 0..{len(dataset.class_names) - 1} exactly once")
     sizes = state_sizes(len(class_order), num_states, first)
-    train, test = _rows_by_class(dataset.train.labels), _rows_by_class(dataset.test.labels)
+    train, test = (rows_by_class(part.labels, len(class_order)) for part in (dataset.train, dataset.test))
     states = []
     for k, size in enumerate(sizes):
         past = sum(sizes[:k])
@@ -137,13 +138,6 @@ def split_into_states(
         names = tuple(dataset.class_names[c] for c in new)
         states.append(State(k, names, past, train_indices, train_labels, test_indices, test_labels))
     return tuple(states)
-
-
-def _rows_by_class(labels: Tensor) -> tuple[Tensor, ...]:
-    """For each label its rows, in order; sorted once, since a million labels cannot be searched for each class."""
-    order = np.argsort(labels.numpy(), kind="stable")  # labels are often sorted already: numpy's is then at once done
-    rows: tuple[Tensor, ...] = torch.from_numpy(order).split(torch.bincount(labels).tolist())
-    return rows
 
 
 def _rows_of(by_class: Sequence[Tensor], classes: Sequence[int], first_label: int) -> tuple[Tensor, Tensor]:
