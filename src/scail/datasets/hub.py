@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from scail.datasets.cache import cache_dir
 from scail.datasets.dataset import Found, Split
@@ -75,13 +74,7 @@ def _found(name: str, tables: dict[str, Any], size: int, workers: int, columns: 
         _split(tables[part], image, label, names, size, workers) if part else None for part in ("train", own)
     )
     assert train is not None
-    return Found(
-        name,
-        names,
-        train,
-        test,
-        split="its own test images" if own == "test" else f"its own {own} images" if own else "",
-    )
+    return Found(name, names, train, test, split=f"its own {own} images" if own else "")
 
 
 def _has_labels(table: Any, label: str) -> bool:
@@ -128,10 +121,9 @@ def _split(table: Any, image: str, label: str, names: tuple[str, ...], size: int
     return Split(table_of_column(table.data.column(image), size, workers), torch.from_numpy(values.astype(np.int64)))
 
 
-def table_of_column(column: Any, size: int, workers: int, stamps: NDArray[np.uint64] | None = None) -> ImageTable:
+def table_of_column(column: Any, size: int, workers: int) -> ImageTable:
     """An Arrow column of images; each is told apart by its length and some of its bytes."""
-    if stamps is None:
-        stamps = np.fromiter(_stamps(column), np.uint64, len(column))
+    stamps = np.fromiter(_stamps(column), np.uint64, len(column))
     return ImageTable(column, stamps, torch.arange(len(column)), size, workers)
 
 

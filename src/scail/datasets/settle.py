@@ -23,16 +23,16 @@ _MOST_IN_MEMORY = 2 * 2**30  # bytes. Fixed, not what this machine has: it decid
 
 def settle(found: Found, settings: DataSettings) -> Dataset:
     """The data set that these settings ask for."""
-    notes = found.notes
     if settings.broken == "skip":
-        found, notes = _without_broken(found)
+        found = _without_broken(found)
     if found.test is None:
         share = settings.held_out
-        said = f"{share:.0%} of each class held out"
+        said = f"{100 * share:g}% of each class held out"
         found = hold_out(found, settings.split_seed, lambda count: max(1, round(share * count)), said)
-    train, test = found.train, found.test
-    assert test is not None
-    dataset = Dataset(found.name, found.class_names, train, test, True, found.split, found.icarl, notes)
+    assert found.test is not None
+    dataset = Dataset(
+        found.name, found.class_names, found.train, found.test, True, found.split, found.icarl, found.notes
+    )
     dataset = cut_down(dataset, settings.classes, settings.images_per_class)
     if settings.on_disk or (settings.on_disk is None and not _fits(dataset)):
         return dataset
@@ -46,9 +46,9 @@ def _fits(dataset: Dataset) -> bool:
 
 
 def _in_memory(split: Split) -> Split:
-    assert isinstance(split.images, ImageTable)
-    name = f"images-{hashlib.sha256(split.images.stamp()).hexdigest()[:16]}"
-    return Split(cached_tensors(name, lambda: {"images": _table(split.images).in_memory()})["images"], split.labels)
+    images = _table(split.images)
+    name = f"images-{hashlib.sha256(images.stamp()).hexdigest()[:16]}"
+    return Split(cached_tensors(name, lambda: {"images": images.in_memory()})["images"], split.labels)
 
 
 def _table(images: Images) -> ImageTable:
@@ -98,24 +98,21 @@ def hold_out(found: Found, seed: int, count_of: Callable[[int], int], said: str)
     return replace(found, train=parts[0], test=parts[1], split=f"{said}, seed {seed}")
 
 
-def _without_broken(found: Found) -> tuple[Found, tuple[str, ...]]:
+def _without_broken(found: Found) -> Found:
     """Without the images that cannot be read; every image is opened once, and what was found is kept in the cache."""
-    notes, parts = list(found.notes), list[Split | None]()
-    for part, split in (("training", found.train), ("test", found.test)):
-        if split is None:
-            parts.append(None)
-            continue
+    notes = list(found.notes)
+
+    def sound(part: str, split: Split) -> Split:
         broken = _broken_rows(_table(split.images))
         if broken:
             first = next(iter(broken.values()))
             notes.append(f"{len(broken)} broken {part} image(s) left out, the first: {first}")
-        sound = torch.ones(len(split), dtype=torch.bool)
-        sound[list(broken)] = False
-        rows = sound.nonzero().flatten()
-        parts.append(Split(split.images[rows], split.labels[rows]))
-    train, test = parts
-    assert train is not None
-    return replace(found, train=train, test=test), tuple(notes)
+        kept = torch.ones(len(split), dtype=torch.bool)
+        kept[list(broken)] = False
+        return Split(split.images[kept.nonzero().flatten()], split.labels[kept])
+
+    train, test = sound("training", found.train), found.test and sound("test", found.test)
+    return replace(found, train=train, test=test, notes=tuple(notes))
 
 
 def _broken_rows(images: ImageTable) -> dict[int, str]:
