@@ -257,6 +257,8 @@ def test_options_reach_the_configuration():
     assert experiment.methods == ("ft", "scail") and experiment.select == ("herding",)
     assert (experiment.first_schedule.epochs, experiment.later_schedule.epochs) == (7, 3)
     assert experiment.first_schedule.lr == experiment.later_schedule.lr == 0.2
+    later = experiment_of(Run(lr=0.2, later_lr=0.05))
+    assert (later.first_schedule.lr, later.later_schedule.lr) == (0.2, 0.05)
     assert experiment.later_schedule.batch_size == 9 and experiment.network == "resnet20"
     assert experiment.candidates is None and experiment.keep_past_rows and experiment.seed == 5
     assert experiment.class_order == "icarl" and experiment.threads == 2  # the paper's recipe has its own order

@@ -314,3 +314,18 @@ def test_a_cut_that_cannot_be_is_an_error(settings, message):
 def test_glyphs_are_drawn_as_asked_for(empty_cache):
     dataset = load_dataset("glyphs", DataSettings(classes=2, images_per_class=3, image_size=12))
     assert dataset.train.images.shape == (6, 1, 12, 12) and len(dataset.class_names) == 2
+
+
+@pytest.mark.parametrize("name", ["digits", "glyphs"])
+def test_to_tune_the_test_images_are_left_alone(name):
+    whole = load_dataset(name, DataSettings(classes=5, images_per_class=None if name == "digits" else 40))
+    settings = DataSettings(classes=5, images_per_class=None if name == "digits" else 40, tune=True, held_out=0.25)
+    tuning = load_dataset(name, settings)
+
+    def images(split) -> set[bytes]:
+        return {image.numpy().tobytes() for image in split.images}
+
+    assert not images(tuning.train) & images(tuning.test)
+    assert images(tuning.train) | images(tuning.test) == images(whole.train)
+    assert 0.2 < len(tuning.test) / len(whole.train) < 0.3
+    assert tuning.split == "25% of each class held out of its training images, to tune, seed 0"

@@ -137,3 +137,18 @@ def test_a_run_on_a_folder(folder, tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
         main([str(a) for a in (*arguments, "--jobs", 1, "--out", tmp_path / "run", "--store", tmp_path / "store")])
     assert end.value.code == 0 and "pets: 4 classes" in capsys.readouterr().out
+
+
+def test_to_tune_a_folders_own_test_images_are_left_alone(tmp_path):
+    for part, count in (("train", 10), ("test", 4)):
+        for name in ("cat", "dog"):
+            (tmp_path / part / name).mkdir(parents=True)
+            for i in range(count):
+                colour = (100 if part == "test" else 30, 10 * i, 90 if name == "cat" else 9)
+                Image.new("RGB", (16, 16), colour).save(tmp_path / part / name / f"{i}.png")
+    settings = DataSettings(image_size=16, tune=True, images_per_class=6)
+    dataset = load_dataset(str(tmp_path), settings)
+    assert (len(dataset.train), len(dataset.test)) == (12, 4)  # 2 of 10 held out, then 6 of the other 8
+    whole = load_dataset(str(tmp_path), DataSettings(image_size=16))
+    tested = {image.numpy().tobytes() for image in whole.test.images}
+    assert not tested & {image.numpy().tobytes() for image in dataset.test.images}

@@ -312,7 +312,7 @@ class TestNamed:
             (["nowhere.yaml"], "nowhere.yaml"),
             (["table1", "--methods", "e2e"], "--methods e2e: not in grid table1; it has ft,"),
             (["table1", "--datasets", "cats"], "unknown data set 'cats'"),
-            (["table1", "--recipe", "secret"], "recipe: 'secret': expected quick, paper"),
+            (["table1", "--recipe", "secret"], "recipe: 'secret': expected quick, cifar100-cpu, paper"),
             (["table1", "--jobs", "0"], "jobs is 0"),
             (["table1", "--seeds", "0"], "seeds is 0"),
             (["table1", "--classes", "5000", "--datasets", "cifar100"], "classes is 5000"),

@@ -67,4 +67,4 @@ def test_scail_recipes_lists_and_shows_them(capsys):
     for wrong in (["recipes", "show"], ["recipes", "show", "best"], ["recipes", "show", "paper", "quick"]):
         with pytest.raises(SystemExit) as ended:
             main(wrong)
-        assert ended.value.code == 2 and "known: quick, paper, paper-224" in capsys.readouterr().err
+        assert ended.value.code == 2 and "known: quick, cifar100-cpu, paper, paper-224" in capsys.readouterr().err

@@ -13,6 +13,7 @@ import tyro
 
 from scail.cli_grid import Grid, grid_command
 from scail.cli_prepare import Prepare, prepare_command
+from scail.cli_results import ResultsCommand, results_command
 from scail.cli_run import Run, run_command
 from scail.cli_store import StoreCommand, run_store_command
 from scail.recipes import RECIPES
@@ -63,6 +64,7 @@ Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Grid, tyro.conf.subcommand("grid")]
     | Annotated[Paper, tyro.conf.subcommand("paper")]
+    | Annotated[ResultsCommand, tyro.conf.subcommand("results")]
     | Annotated[Prepare, tyro.conf.subcommand("prepare")]
     | Annotated[Methods, tyro.conf.subcommand("methods")]
     | Annotated[Datasets, tyro.conf.subcommand("datasets")]
@@ -189,6 +191,7 @@ _COMMANDS: dict[type, Any] = {
     Run: run_command,
     Grid: grid_command,
     Paper: _paper,
+    ResultsCommand: results_command,
     Prepare: prepare_command,
     Methods: _methods,
     Datasets: _datasets,

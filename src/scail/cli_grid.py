@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,6 +16,7 @@ import tyro
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from scail.archive import Archive
     from scail.grid import Settled
     from scail.grids import Wanted
     from scail.plan import Cell
@@ -81,6 +83,8 @@ class Grid:
     """Where the results go. Default: always the same folder for a grid, in runs/, so that the same command goes on."""
     store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where trained states are kept. Default: SCAIL_STORE, or the user's cache directory."""
+    results: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """A folder of measured numbers to keep: what is there already is not run, what is finished is added."""
     plan: bool = False
     """Print the plan, and end."""
 
@@ -89,6 +93,7 @@ def grid_command(grid: Grid) -> None:
     """Plan, run what is not finished, and print the table."""
     from rich.console import Console
 
+    from scail.archive import Archive
     from scail.display import Display
     from scail.grid import is_finished, settle
     from scail.runner import run_cells
@@ -96,7 +101,8 @@ def grid_command(grid: Grid) -> None:
     console, out = Console(), grid.out or Path("runs") / _default_name(grid)
     if (grid.jobs is not None and grid.jobs < 1) or (grid.seeds is not None and grid.seeds < 1):
         raise ValueError(f"seeds is {grid.seeds} and jobs is {grid.jobs}: expected 1 or more")
-    settled = settle(_wanted(grid), out)
+    archive = Archive(grid.results) if grid.results else None
+    settled = settle(_wanted(grid), out, archive)
     finished = {i for i, cell in enumerate(settled.cells) if is_finished(cell)}
     _print_plan(grid, settled, finished, console)
     if grid.plan:
@@ -106,15 +112,17 @@ def grid_command(grid: Grid) -> None:
         raise ValueError(f"data not here: {', '.join(settled.missing)}. {reasons}. Or choose others with --datasets")
     todo = [cell for i, cell in enumerate(settled.cells) if i not in finished]
     with _grid_folder(out, settled, grid.name):
+        for cell in (settled.cells[i] for i in sorted(finished) if settled.cells[i].setup.lines):
+            _keep(archive, cell.folder)
         display = Display(console)
         try:
             run_cells(
                 todo, store=grid.store, jobs=grid.jobs, begin=display.begin, receive=display.receive,
-                finished=_write_cell,
+                finished=partial(_write_cell, archive),
             )  # fmt: skip
         finally:
             display.end()
-        _print_tables(out, todo, console)
+        _print_tables(out, todo, archive, console)
 
 
 def _default_name(grid: Grid) -> str:
@@ -194,17 +202,28 @@ def _grid_folder(out: Path, settled: Settled, name: str) -> Iterator[None]:
         lock.release()
 
 
-def _write_cell(results: Results) -> None:
+def _write_cell(archive: Archive | None, results: Results) -> None:
     from scail.cli_run import write_report
 
     write_report(results.directory, results.summary, [results.directory])
+    _keep(archive, results.directory)
 
 
-def _print_tables(out: Path, ran: Sequence[Cell], console: Console) -> None:
+def _keep(archive: Archive | None, run: Path) -> None:
+    """Add a finished run to the numbers that are kept."""
+    from scail.report.paper import read_run
+    from scail.results import RunDirectory
+
+    if archive is not None:
+        config, summary = read_run(run)
+        archive.add(run.name, config, RunDirectory(run).rows(), summary["seconds"])
+
+
+def _print_tables(out: Path, ran: Sequence[Cell], archive: Archive | None, console: Console) -> None:
     from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid
     from scail.results import write_text
 
-    found = read_grid(out)
+    found = read_grid(out, archive)
     write_text(out / "table.md", markdown_grid(found))
     for dataset, columns in found.items():
         console.print(rich_grid(dataset, columns))

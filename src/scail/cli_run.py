@@ -37,12 +37,14 @@ class Run:
     select: Literal["random", "herding", "both"] = "both"
     """How the images to keep are chosen. both: both ways on FT's trajectory, and as in its own paper for every other
     method; random or herding: that way for all."""
-    recipe: Literal["quick", "paper", "paper-224"] = "quick"
+    recipe: Literal["quick", "cifar100-cpu", "paper", "paper-224"] = "quick"
     """Network and schedules: quick fits a CPU, paper is the paper's training; see `scail recipes`."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
     """Epochs of every training, as E; or of state 0 (and Full) and of the later states, as E0,E (iCaRL's: E in all)."""
     lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
     """Learning rate of state 0, Full and fine tuning; the recipe decides how it falls, and that of other trainers."""
+    later_lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
+    """Learning rate of fine tuning in states 1, 2, ..., where it is another than that of state 0."""
     batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Images in a batch, in every training."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
@@ -63,6 +65,8 @@ class Run:
     """ILSVRC: test on 50 images a class held out of the training folder (icarl), or on the validation images."""
     held_out: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
     """Share of each class to test on, where a data set has no test images of its own (0.2)."""
+    tune: bool = False
+    """Test on --held-out of the training images and leave the test images alone: to choose settings."""
     split_seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Draws the images that are held out to test on (0); --seed does not change them."""
     images: Literal["auto", "memory", "disk"] = "auto"
@@ -124,6 +128,7 @@ def experiment_of(run: Run) -> Experiment:
         candidates=_candidates(run.candidates, recipe.candidates),
         as_published=run.as_published,
         keep_past_rows=run.keep_past_rows,
+        tune=run.tune,
         seed=run.seed,
         keep_features=run.keep_features,
         accelerator=run.accelerator,
@@ -139,7 +144,8 @@ def _schedules(run: Run, recipe: Experiment) -> dict[str, Any]:
         raise ValueError(f"--epochs {run.epochs}: expected E, or E0,E")
     first, later = ("first_schedule", "bic_first_schedule"), ("later", "balanced", "distill", "bic")
     found = dict.fromkeys(first, (given[0], run.lr))
-    found |= {f"{name}_schedule": (given[-1], run.lr if name == "later" else None) for name in later}
+    later_lr = run.lr if run.later_lr is None else run.later_lr
+    found |= {f"{name}_schedule": (given[-1], later_lr if name == "later" else None) for name in later}
     changed = {}
     for name, (epochs, lr) in found.items():
         values = {"epochs": epochs, "lr": lr, "batch_size": run.batch_size}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import subprocess
 import sys
 import time
 import warnings
@@ -13,6 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -346,6 +348,23 @@ def provenance_of(setup: Setup, device: str) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=1)
+def commit_of_package() -> str | None:
+    """The commit that this package is run from, with a plus where files were changed; None where it is installed."""
+    place = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(place), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()  # noqa: S603
+
+    try:
+        if git("ls-files", "--error-unmatch", __file__) and (commit := git("rev-parse", "HEAD")):
+            return commit + ("+" if git("status", "--porcelain", "--untracked-files=no", str(place)) else "")
+    except (OSError, subprocess.SubprocessError):
+        pass
+    return None
+
+
 def config_of(setup: Setup) -> dict[str, Any]:
     """The whole configuration, as it is written to `config.json`."""
     return {
@@ -363,5 +382,6 @@ def config_of(setup: Setup) -> dict[str, Any]:
         "lines": [asdict(line) for line in setup.lines],
         "provenance": provenance_of(setup, "cpu" if setup.experiment.accelerator == "cpu" else "auto"),
         "command": sys.argv,
+        "commit": commit_of_package(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }  # fmt: skip

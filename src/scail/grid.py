@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from scail.archive import Archive, key_of_configuration
 from scail.cli_run import experiment_of
 from scail.datasets import Dataset, DataSettings, load_dataset
 from scail.datasets.nominal import nominal_dataset
@@ -41,8 +42,11 @@ class Settled:
     notes: tuple[str, ...]
 
 
-def settle(wanted: Sequence[Wanted], out: Path) -> Settled:
-    """Load each data set once, fix what is open, and give every configuration a folder below `out`."""
+def settle(wanted: Sequence[Wanted], out: Path, archive: Archive | None = None) -> Settled:
+    """Load each data set once, fix what is open, and give every configuration a folder below `out`.
+
+    Methods whose numbers are in the `archive` are left out; a configuration may have none left.
+    """
     if not wanted:
         raise ValueError("no configuration is left; ask for more data sets or methods")
     loaded: dict[tuple[str, DataSettings], Dataset] = {}
@@ -60,7 +64,7 @@ def settle(wanted: Sequence[Wanted], out: Path) -> Settled:
         # As a number, so that 2% and what it comes to are one configuration.
         experiment = replace(experiment, memory=memory_size(experiment.memory, len(dataset.train)))
         if experiment not in found:
-            setup = set_up(experiment, dataset)
+            setup = _unknown_part(set_up(experiment, dataset), archive)
             column = Column(Path(experiment.dataset).stem, _title(setup, want.varying), experiment.seed)
             name = _free_name(_name(setup, want.varying), [cell.title for cell, _ in found.values()])
             found[experiment] = Cell(setup, out / name, name, want.rows), column
@@ -68,6 +72,18 @@ def settle(wanted: Sequence[Wanted], out: Path) -> Settled:
         raise ValueError(f"no configuration is left: {'; '.join(dict.fromkeys(notes))}")
     cells, columns = zip(*found.values(), strict=True)
     return Settled(cells, columns, missing, tuple(dict.fromkeys(notes)))
+
+
+def _unknown_part(setup: Setup, archive: Archive | None) -> Setup:
+    """Without the methods whose numbers are known."""
+    kept = archive.find(config_of(setup)) if archive is not None else None
+    if kept is None:
+        return setup
+    lines = [
+        replace(line, methods=tuple(m for m in line.methods if (m, line.select) not in kept.pairs))
+        for line in setup.lines
+    ]
+    return replace(setup, lines=tuple(line for line in lines if line.methods))
 
 
 def _find(name: str, settings: DataSettings, missing: dict[str, str]) -> Dataset:
@@ -112,7 +128,9 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
 
 
 def is_finished(cell: Cell) -> bool:
-    """Whether the results of this very configuration are there, table and figures included."""
+    """Whether nothing is left to do: the results of this very configuration are there, table and figures included."""
+    if not cell.setup.lines:
+        return True
     try:
         before = json.loads((cell.folder / "config.json").read_text(encoding="utf-8"))
         json.loads((cell.folder / "summary.json").read_text(encoding="utf-8"))
@@ -126,7 +144,8 @@ def grid_record(settled: Settled, name: str, command: Sequence[str]) -> dict[str
     """What grid.json holds: every configuration with its folder and its place in the table."""
     cells = [
         {"folder": cell.folder.name, "dataset": column.dataset, "configuration": column.title, "seed": column.seed,
-         "methods": cell.setup.experiment.methods, "recipe": cell.setup.experiment.recipe}
+         "methods": cell.setup.experiment.methods, "recipe": cell.setup.experiment.recipe,
+         "key": key_of_configuration(config_of(cell.setup))}
         for cell, column in zip(settled.cells, settled.columns, strict=True)
     ]  # fmt: skip
     return {"grid": name, "command": list(command), "notes": settled.notes, "cells": cells}

@@ -9,6 +9,7 @@ from itertools import product
 from scail.cli_run import Run
 from scail.grid_file import run_of
 from scail.methods import METHODS
+from scail.recipes import RECIPES, quick
 from scail.report.paper import DATASETS, WITH_MEMORY, WITHOUT_MEMORY
 
 Pair = tuple[str, str | None]
@@ -106,7 +107,8 @@ def named_grid(
 
 def _memory(dataset: str, share: str, options: Mapping[str, object]) -> str:
     """B as the paper's number where all of its data are used; elsewhere the share."""
-    whole = options.get("classes") is None and options.get("images_per_class") is None
+    recipe = RECIPES.get(str(options.get("recipe")), quick)(dataset)
+    whole = all(options.get(name) is None and getattr(recipe, name) is None for name in ("classes", "images_per_class"))
     if dataset in MEMORY and whole and share in SHARES:
         return str(MEMORY[dataset][SHARES.index(share)])
     return share

@@ -59,6 +59,8 @@ class DataSettings:
     """ILSVRC: 50 images a class held out of the training folder, or the official validation images."""
     held_out: float = 0.2
     """Share of each class that becomes test images, where a data set has none of its own."""
+    tune: bool = False
+    """Test on `held_out` of the training images of each class and leave the test images alone: to choose settings."""
     split_seed: int = 0
     """Draws the images that are held out: the same for every seed of the training."""
     on_disk: bool | None = None
@@ -162,6 +164,18 @@ def quick(dataset: str = "glyphs") -> Experiment:
     )
 
 
+def cifar100_cpu(dataset: str = "cifar100") -> Experiment:
+    """The paper's CIFAR-100 as far as two cores go: ResNet-8, 200 images a class, the memory in proportion."""
+    first = Schedule(epochs=40, lr=0.1, batch_size=32, decay="cosine")
+    return replace(
+        quick(dataset),
+        recipe="cifar100-cpu",
+        images_per_class=200,
+        first_schedule=first,
+        later_schedule=Schedule(epochs=20, lr=0.1, batch_size=32, decay="cosine", divide_by_state=True),
+    )
+
+
 def paper(dataset: str = "glyphs") -> Experiment:
     """The paper's training: ResNet-18; for small images its CIFAR-100 column with a 3x3 stem, for others 224 pixels."""
     if dataset in SMALL_IMAGES:
@@ -221,4 +235,9 @@ def _paper_small(dataset: str) -> Experiment:
     )
 
 
-RECIPES: dict[str, Callable[[str], Experiment]] = {"quick": quick, "paper": paper, "paper-224": paper_224}
+RECIPES: dict[str, Callable[[str], Experiment]] = {
+    "quick": quick,
+    "cifar100-cpu": cifar100_cpu,
+    "paper": paper,
+    "paper-224": paper_224,
+}

@@ -190,13 +190,18 @@ def summarise_seeds(summaries: Mapping[int, Mapping[str, Any]]) -> dict[str, Any
     """The mean over seeds of several summaries, in the same shape, with standard deviations beside the means."""
     first, *_ = summaries.values()
     together: dict[str, Any] = {"methods": [], "seeds": list(summaries), "averaging": first["averaging"]}
-    for i, record in enumerate(first["methods"]):
-        same = [summary["methods"][i] for summary in summaries.values()]
-        together["methods"].append(_mean_record(record, same, ("top1", "top5", "gap_top1", "gap_top5")))
+    by_method: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for summary in summaries.values():
+        for record in summary["methods"]:
+            by_method.setdefault(tuple(record[name] for name in ("method", "select", "memory")), []).append(record)
+    for same in by_method.values():
+        together["methods"].append(_mean_record(same[0], same, ("top1", "top5", "gap_top1", "gap_top5")))
         states = zip(*(one["per_state"] for one in same), strict=True)
         together["methods"][-1]["per_state"] = [_mean_record(of[0], of, ("top1", "top5")) for of in states]
-    fulls = [summary["full"] for summary in summaries.values()]
-    together["full"] = _mean_record({}, fulls, ("top1", "top5")) if all(fulls) else None
+        if len(same) < len(summaries):  # a method that was not run with every seed
+            together["methods"][-1]["seeds"] = len(same)
+    fulls = [summary["full"] for summary in summaries.values() if summary["full"]]
+    together["full"] = _mean_record({}, fulls, ("top1", "top5")) if fulls else None
     together["trained_epochs"] = sum(summary["trained_epochs"] for summary in summaries.values())
     together["exemplars"] = max(summary["exemplars"] for summary in summaries.values())
     return together

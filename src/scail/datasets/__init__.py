@@ -9,7 +9,7 @@ from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Dataset, Found, Images, Split
 from scail.datasets.listing import Listing, found_of, is_manifest, keep_manifest, read_manifest
 from scail.datasets.packed import is_packed, load_packed
-from scail.datasets.settle import cut_down, settle
+from scail.datasets.settle import cut_down, hold_out_share, settle
 from scail.recipes import FILES_SIZE, DataSettings
 
 __all__ = ["DATASETS", "DataSettings", "Dataset", "Images", "Split", "load_dataset"]
@@ -26,13 +26,15 @@ def load_dataset(name: str, settings: DataSettings | None = None) -> Dataset:
         from scail.datasets.glyphs import load_glyphs
 
         asked = {"classes": settings.classes, "train": settings.images_per_class, "size": settings.image_size}
-        return load_glyphs(**{key: value for key, value in asked.items() if value is not None})
+        glyphs = load_glyphs(**{key: value for key, value in asked.items() if value is not None})
+        return hold_out_share(glyphs, settings) if settings.tune else glyphs
     if name == "digits":
         from scail.datasets.digits import load_digits
 
         if settings.image_size is not None:
             raise ValueError(f"image size {settings.image_size}: digits has its own, 8 pixels")
-        return cut_down(load_digits(), settings.classes, settings.images_per_class)
+        digits = hold_out_share(load_digits(), settings) if settings.tune else load_digits()
+        return cut_down(digits, settings.classes, settings.images_per_class)
     return settle(_find(name, settings), settings)
 
 

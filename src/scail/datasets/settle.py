@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from scail.datasets.on_disk import ImageTable
 from scail.recipes import DataSettings
 from scail.seeding import generator_for
 
+Source = TypeVar("Source", Found, Dataset)
 _LARGEST_IN_MEMORY = 64  # pixels: beyond, regions of the original image are worth more than a scaled copy
 _MOST_IN_MEMORY = 2 * 2**30  # bytes. Fixed, not what this machine has: it decides how images are augmented
 
@@ -25,10 +27,8 @@ def settle(found: Found, settings: DataSettings) -> Dataset:
     """The data set that these settings ask for."""
     if settings.broken == "skip":
         found = _without_broken(found)
-    if found.test is None:
-        share = settings.held_out
-        said = f"{100 * share:g}% of each class held out"
-        found = hold_out(found, settings.split_seed, lambda count: max(1, round(share * count)), said)
+    if found.test is None or settings.tune:
+        found = hold_out_share(found, settings)
     assert found.test is not None
     dataset = Dataset(
         found.name, found.class_names, found.train, found.test, True, found.split, found.icarl, found.notes
@@ -81,7 +81,14 @@ def rows_by_class(labels: Tensor, classes: int) -> list[Tensor]:
     return list(torch.from_numpy(order).split(torch.bincount(labels, minlength=classes).tolist()))
 
 
-def hold_out(found: Found, seed: int, count_of: Callable[[int], int], said: str) -> Found:
+def hold_out_share(found: Source, settings: DataSettings) -> Source:
+    """The settings' share of each class's training images becomes the test images."""
+    share = settings.held_out
+    said = f"{100 * share:g}% of each class held out{' of its training images, to tune' if settings.tune else ''}"
+    return hold_out(found, settings.split_seed, lambda count: max(1, round(share * count)), said)
+
+
+def hold_out(found: Source, seed: int, count_of: Callable[[int], int], said: str) -> Source:
     """count_of(n) of the n images of each class become test images, drawn by seed."""
     train, test = list[Tensor](), list[Tensor]()
     for name, rows in zip(found.class_names, rows_by_class(found.train.labels, len(found.class_names)), strict=True):

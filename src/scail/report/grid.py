@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scail.archive import Archive
 from scail.evaluation import gap_to_full
 from scail.report.paper import WITH_MEMORY, WITHOUT_MEMORY, published_label
-from scail.results import AVERAGING, summarise_seeds
+from scail.results import AVERAGING, summarise, summarise_seeds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,12 +19,16 @@ Columns = dict[str, Mapping[str, Any]]
 """Title of a configuration -> its summary, over seeds."""
 
 
-def read_grid(out: Path) -> dict[str, Columns]:
-    """For each data set its configurations: from grid.json and the summaries beside it."""
+def read_grid(out: Path, archive: Archive | None = None) -> dict[str, Columns]:
+    """For each data set its configurations: from grid.json, and the archive or the summaries beside it."""
     record = json.loads((out / "grid.json").read_text(encoding="utf-8"))
     seeds: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     for cell in record["cells"]:
-        summary = json.loads((out / cell["folder"] / "summary.json").read_text(encoding="utf-8"))
+        kept = archive.get(cell["key"]) if archive is not None else None
+        if kept is None:
+            summary = json.loads((out / cell["folder"] / "summary.json").read_text(encoding="utf-8"))
+        else:
+            summary = summarise(kept.rows)
         of_seed = seeds.setdefault((cell["dataset"], cell["configuration"]), {})
         of_seed[cell["seed"]] = _together(of_seed[cell["seed"]], summary) if cell["seed"] in of_seed else summary
     found: dict[str, Columns] = {}
@@ -68,6 +73,8 @@ def _text(record: Mapping[str, Any] | None, value: str, best: float | None) -> s
         return "–"
     spread = record.get(f"{value}_std")
     text = f"{record[value]:.1f}" + (f"±{spread:.1f}" if spread is not None else "")
+    if "seeds" in record:
+        text += f" (n={record['seeds']})"  # fewer than the column's
     return f"**{text}**" if record[value] == best else text
 
 
@@ -110,10 +117,15 @@ def markdown_grid(grid: Mapping[str, Columns]) -> str:
 
 
 def _markdown(dataset: str, columns: Columns, value: str) -> str:
+    table = "\n".join(markdown_rows(columns, value))
+    return f"## {dataset}\n\n{table}\n\n{grid_caption(columns, value)}.\n"
+
+
+def markdown_rows(columns: Columns, value: str) -> list[str]:
+    """The lines of one table."""
     lines: Sequence[Sequence[str]] = [
         ["method", *columns, "G_IL"],
         ["---", *["---:"] * (len(columns) + 1)],
         *([label, *texts] for label, texts in rows_of(columns, value)),
     ]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"## {dataset}\n\n{table}\n\n{grid_caption(columns, value)}.\n"
+    return [f"| {' | '.join(line)} |" for line in lines]

@@ -1,0 +1,152 @@
+"""Measured numbers that are kept for good: one small file of JSON lines for each configuration, made to be committed.
+
+A file begins with the configuration. Then comes one part for each run that added to it: how it was run (command,
+commit, versions, time), and its rows. What was measured once, in whatever run, is not run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from scail.results import Row, read_lines, write_text
+
+Pair = tuple[str, str | None]
+"""(method, selection)."""
+
+_WITHOUT_EFFECT = (
+    "methods", "select", "states", "first_state", "class_order", "memory", "recipe", "workers", "keep_features",
+    "accelerator", "broken", "image_column", "label_column",
+)  # fmt: skip
+"""What of an experiment changes no number of a method, or stands elsewhere in the configuration as it came out."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one run added to a configuration."""
+
+    made: dict[str, Any]
+    """Command, commit, versions, start and duration."""
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """All that is known of one configuration."""
+
+    configuration: dict[str, Any]
+    parts: list[Part]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of all its runs."""
+        return [row for part in self.parts for row in part.rows]
+
+    @property
+    def pairs(self) -> set[Pair]:
+        """The methods and selections that were measured in every state."""
+        states = len(self.configuration["state_sizes"])
+        found: dict[Pair, set[int]] = {}
+        for row in self.rows:
+            found.setdefault((row.method, row.select), set()).add(row.state)
+        return {pair for pair, of in found.items() if len(of) == states or pair[0] == "full"}
+
+
+def configuration_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a run's config.json decides the numbers of each method; which methods were asked for does not."""
+    experiment = {name: value for name, value in config["experiment"].items() if name not in _WITHOUT_EFFECT}
+    data = {name: config["dataset"][name] for name in ("name", "fingerprint", "train_images", "test_images", "split")}
+    rest = {name: config[name] for name in ("memory", "state_sizes", "class_order")}
+    found: dict[str, Any] = json.loads(json.dumps({**rest, "dataset": data, "experiment": experiment}))
+    return found
+
+
+def key_of_configuration(config: Mapping[str, Any]) -> str:
+    """A short name for these numbers: the same on every machine and with every version."""
+    text = json.dumps(configuration_of(config), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Archive:
+    """A folder of such files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"--results {folder}: is a file; give a directory")
+        self._files = {json.loads(_first_line(path))["key"]: path for path in sorted(self.folder.glob("*.jsonl"))}
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def find(self, config: Mapping[str, Any]) -> Kept | None:
+        """What is known of this configuration."""
+        return self.get(key_of_configuration(config))
+
+    def get(self, key: str) -> Kept | None:
+        """What is known of the configuration with this key."""
+        path = self._files.get(key)
+        return read_kept(path) if path else None
+
+    def all(self) -> list[Kept]:
+        """Every configuration, by file name."""
+        return [read_kept(path) for path in sorted(self._files.values())]
+
+    def add(self, name: str, config: Mapping[str, Any], rows: Iterable[Row], seconds: float) -> Path:
+        """Keep the rows of a finished run; those of methods that were measured before are left as they are."""
+        key = key_of_configuration(config)
+        kept = self.find(config) or Kept({"key": key, **configuration_of(config)}, [])
+        new = [row for row in rows if (row.method, row.select) not in kept.pairs]
+        made = {name: config.get(name) for name in ("command", "commit", "started", "provenance")}
+        path = self._files.setdefault(key, self._free_path(name))
+        if new:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            parts = [*kept.parts, Part({**made, "seconds": round(seconds, 1)}, new)]
+            write_text(path, "".join(_lines(Kept(kept.configuration, parts))))
+        return path
+
+    def _free_path(self, name: str) -> Path:
+        taken, n = set(self._files.values()), 1
+        while (path := self.folder / f"{name}{f'-{n}' if n > 1 else ''}.jsonl") in taken:
+            n += 1
+        return path
+
+
+def _first_line(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        line = file.readline()
+    try:
+        json.loads(line)["key"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path}: not a file of results; expected a configuration in its first line") from None
+    return line
+
+
+def _lines(kept: Kept) -> Iterable[str]:
+    yield json.dumps(kept.configuration, ensure_ascii=False) + "\n"
+    for part in kept.parts:
+        yield json.dumps({"made": part.made}, ensure_ascii=False) + "\n"
+        for row in part.rows:
+            values = {name: value for name, value in asdict(row).items() if name not in ("provenance", "seed")}
+            yield json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_kept(path: Path) -> Kept:
+    """One file, whole."""
+    names = {field.name for field in fields(Row)}
+    try:
+        configuration, *records = read_lines(path)
+        seed, parts = configuration["experiment"]["seed"], list[Part]()
+        for record in records:
+            if "made" in record:
+                parts.append(Part(record["made"], []))
+            else:
+                known = {name: value for name, value in record.items() if name in names}
+                parts[-1].rows.append(Row(**known, seed=seed, provenance=parts[-1].made["provenance"]))
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"{path}: not a file of results ({type(error).__name__}: {error})") from error
+    return Kept(configuration, parts)

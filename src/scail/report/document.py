@@ -1,0 +1,275 @@
+"""The document about measured numbers: tables in the paper's layout, claims, errors, and how each number was made."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from scail.archive import Kept
+from scail.evaluation import ERROR_KINDS
+from scail.report.claims import CLAIMS, Place, hold, place_of, top5_by_place
+from scail.report.grid import Columns, grid_caption, label_of, markdown_rows
+from scail.report.paper import DATASETS, WITHOUT_MEMORY, published
+from scail.results import summarise, summarise_seeds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_VARIES = ("seed",)
+"""What of an experiment tells two runs of one table apart, beside Z, B and the class order."""
+_SHARES = {"2%": 0, "1%": 1, "0.5%": 2, "0%": 3}
+
+
+def settings_of(kept: Kept) -> str:
+    """What must be alike for numbers to stand in one table."""
+    configuration = kept.configuration
+    experiment = {name: value for name, value in configuration["experiment"].items() if name not in _VARIES}
+    return json.dumps({"dataset": configuration["dataset"], "experiment": experiment}, sort_keys=True)
+
+
+def group_by_settings(kept: Iterable[Kept]) -> list[list[Kept]]:
+    """Runs that may stand in one table, together."""
+    groups: dict[str, list[Kept]] = {}
+    for one in kept:
+        groups.setdefault(settings_of(one), []).append(one)
+    return [sorted(group, key=_place_order) for group in groups.values()]
+
+
+def _place_order(kept: Kept) -> tuple[int, int, int]:
+    states, share = place_of(kept)
+    return (share == "0%", states, _SHARES.get(share, 9))
+
+
+def columns_of(group: Sequence[Kept]) -> Columns:
+    """A column for each Z and B: the summary over its seeds."""
+    seeds: dict[Place, dict[int, Mapping[str, Any]]] = {}
+    for one in group:
+        seeds.setdefault(place_of(one), {})[one.configuration["experiment"]["seed"]] = summarise(one.rows)
+    memory = {place_of(one): one.configuration["memory"] for one in group}
+    return {
+        f"Z={states}, B={share.replace('%', ' %')} ({memory[states, share]})": summarise_seeds(of)
+        for (states, share), of in seeds.items()
+    }
+
+
+def write_document(kept: Sequence[Kept], out: Path, command: Sequence[str]) -> None:
+    """Write the whole document to `out`, and its figures beside it."""
+    from scail.results import write_text
+
+    if not kept:
+        raise ValueError("no results there; `scail grid ... --results DIR` adds some")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    groups = group_by_settings(kept)
+    parts = [_head(command)]
+    if len(groups) > 1:
+        parts.append(f"The runs have {len(groups)} different settings; each has tables of its own.\n")
+    for n, group in enumerate(groups):
+        picture = out.parent / "images" / f"{out.stem}{f'-{n + 1}' if n else ''}.png"
+        picture.parent.mkdir(exist_ok=True)
+        draw(columns_of(group)).savefig(picture, dpi=110, bbox_inches="tight")
+        parts.append(section(group, f"images/{picture.name}"))
+    write_text(out, "\n".join(parts))
+
+
+def _head(command: Sequence[str]) -> str:
+    return f"# Measured\n\nMade by `{shlex.join(command)}`; not written by hand.\n"
+
+
+def section(group: Sequence[Kept], picture: str) -> str:
+    """All about one setting."""
+    columns = columns_of(group)
+    name = group[0].configuration["dataset"]["name"]
+    return "\n".join(
+        (
+            f"## {DATASETS.get(name, name)}\n",
+            _setting(group),
+            "### Top-5\n", *markdown_rows(columns, "top5"), f"\n{grid_caption(columns, 'top5')}. –: not run.\n",
+            f"![top-5 after each state]({picture})\n",
+            "### Top-1\n", *markdown_rows(columns, "top1"), f"\n{grid_caption(columns, 'top1')}.\n",
+            *(_published(group, columns) if name == "cifar100" else ()),
+            *(_claims(group) if name == "cifar100" else ()),
+            _best(columns),
+            _errors(group),
+            _provenance(group),
+        )
+    )  # fmt: skip
+
+
+def _setting(group: Sequence[Kept]) -> str:
+    configuration = group[0].configuration
+    data, experiment = configuration["dataset"], configuration["experiment"]
+    first, later = experiment["first_schedule"], experiment["later_schedule"]
+    seeds = sorted({one.configuration["experiment"]["seed"] for one in group})
+    return (
+        f"{data['train_images']} training and {data['test_images']} test images ({data['split']}); "
+        f"{experiment['network']}; state 0 and Full: {_schedule(first)}; fine tuning: {_schedule(later)}; "
+        f"linear layer {'kept' if experiment['keep_past_rows'] else 're-created in each state'}; "
+        f"seeds {', '.join(map(str, seeds))}, each with a class order of its own.\n"
+    )
+
+
+def _schedule(schedule: Mapping[str, Any]) -> str:
+    by_state = " / (k + 1)" if schedule["divide_by_state"] else ""
+    return f"{schedule['epochs']} epochs from {schedule['lr']}{by_state}, {schedule['decay']}, " + (
+        f"batches of {schedule['batch_size']}"
+    )
+
+
+def _published(group: Sequence[Kept], columns: Columns) -> Iterable[str]:
+    """The paper's cells under the same headings. Less data and another network: only the order can be compared."""
+    memory = {"2%": 1000, "1%": 500, "0.5%": 250, "0%": 0}
+    places = list(dict.fromkeys(map(place_of, group)))
+    yield "### Published, for the same Z and share of memory\n"
+    yield f"| method | {' | '.join(columns)} |"
+    yield f"|---|{'---:|' * len(columns)}"
+    cells = {
+        (c.label, c.states, c.memory): c.top5 for c in published() if c.dataset == "CIFAR-100" and c.label != "Full"
+    }
+    for label in dict.fromkeys([*(label for label, _, _ in cells), *WITHOUT_MEMORY.values()]):
+        values = [cells.get((label, states, memory.get(share, -1))) for states, share in places]
+        if any(value is not None for value in values):
+            yield f"| {label} | {' | '.join('' if v is None else f'{v:.1f}' for v in values)} |"
+    full = next(c.top5 for c in published() if (c.label, c.dataset) == ("Full", "CIFAR-100"))
+    yield f"\nTop-5 with ResNet-18 and all 500 images a class; Full: {full:.1f}.\n"
+
+
+def _claims(group: Sequence[Kept]) -> Iterable[str]:
+    measured = top5_by_place(group)
+    yield "### What was published, held against these numbers\n"
+    yield "| Z | B | claim | verdict | difference ± standard error | seeds |"
+    yield "|---:|---:|---|---|---:|---:|"
+    for claim in CLAIMS:
+        held = hold(claim, measured)
+        error = "" if held.error is None else f" ± {held.error:.1f}"
+        difference = "" if held.difference is None else f"{held.difference:+.1f}{error}"
+        states, share = claim.place
+        yield f"| {states} | {share} | {claim.text} | {held.verdict} | {difference} | {held.seeds or ''} |"
+    yield (
+        "\nDifferences in averaged top-5, in points, of the same seeds; of a claim about several methods, the one that "
+        "speaks for it the least. Shown, not shown: more than two standard errors above or below zero; undecided: "
+        "less, or one seed; missing: not all of it was run.\n"
+    )
+
+
+def _best(columns: Columns) -> str:
+    lines = [
+        "### Best of all heads and methods\n",
+        "| configuration | best | top-5 | second | top-5 |",
+        "|---|---|---:|---|---:|",
+    ]
+    for title, summary in columns.items():
+        ranked = sorted(summary["methods"], key=lambda record: -record["top5"])[:2]
+        cells = [f"{label_of(record)} | {record['top5']:.1f}" for record in ranked]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "\n*: not in the paper.\n"])
+
+
+def _errors(group: Sequence[Kept]) -> str:
+    """The paper's Table 2 for these runs: mean counts over seeds, in the last state."""
+    lines = [
+        "### Errors in the last state\n",
+        f"| configuration | method | {' | '.join(ERROR_KINDS)} |",
+        f"|---|---|{'---:|' * len(ERROR_KINDS)}",
+    ]
+    for (states, share), of in _by_place(group).items():
+        for method, select in (("ft", "random"), ("scail", "random"), ("ft_distill", "herding"), ("ft", None)):
+            rows = [
+                row for one in of for row in one.rows
+                if (row.method, row.select, row.state) == (method, select, states - 1)
+            ]  # fmt: skip
+            if rows:
+                counts = [f"{mean(row.errors[kind] for row in rows):.0f}" for kind in ERROR_KINDS]
+                lines.append(f"| Z={states}, B={share} | {rows[0].label} | {' | '.join(counts)} |")
+    return "\n".join(
+        [
+            *lines,
+            "\nTest images, top-1, mean over seeds: past (p) and new (n) classes, c correct, e(a,b) a taken for b.\n",
+        ]
+    )
+
+
+def _by_place(group: Sequence[Kept]) -> dict[Place, list[Kept]]:
+    found: dict[Place, list[Kept]] = {}
+    for one in group:
+        found.setdefault(place_of(one), []).append(one)
+    return found
+
+
+def _provenance(group: Sequence[Kept]) -> str:
+    """Each command once, with what it ran on and how long its configurations took together."""
+    runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for part in (part for one in group for part in one.parts):
+        made, versions = part.made, part.made["provenance"]
+        names = f"scail {versions['scail']}, torch {versions['torch']}, Python {versions['python']}"
+        machine = f"{versions['device']}, {versions['threads']} thread(s)"
+        key = (_plain(made["command"]), _short(made["commit"]), f"{names}; {machine}")
+        runs.setdefault(key, []).append(made)
+    lines = [
+        "### How\n",
+        "| command | commit | with | begun | configurations | hours, one after another |",
+        "|---|---|---|---|---:|---:|",
+    ]
+    for (command, commit, versions_text), of in runs.items():
+        hours = sum(made["seconds"] for made in of) / 3600
+        begun = min(made["started"] for made in of)[:10]
+        lines.append(f"| `{command}` | {commit} | {versions_text} | {begun} | {len(of)} | {hours:.1f} |")
+    return "\n".join([*lines, ""])
+
+
+def _short(commit: str | None) -> str:
+    """Enough of a commit to find it; the plus of changed files stays."""
+    return f"{commit[:10]}{'+' if commit.endswith('+') else ''}" if commit else ""
+
+
+def _plain(command: Sequence[str]) -> str:
+    """The command as one would type it: without where the program and one's folders are."""
+    words = [str(word) for word in command]
+    kept = ["scail"]
+    skip = False
+    for word in words[1:]:
+        if skip or word in ("--out", "--store", "--jobs"):
+            skip = not skip
+        else:
+            kept.append(word)
+    return shlex.join(kept)
+
+
+def draw(columns: Columns) -> Figure:
+    """Top-5 after each state, one panel for each configuration: the paper's methods, and the best one beyond them."""
+    from matplotlib.figure import Figure
+
+    across = min(3, len(columns))
+    down = -(-len(columns) // across)
+    figure = Figure(figsize=(4.4 * across, 3.2 * down), layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
+    colours: dict[str, str] = {}
+    for axis, (title, summary) in zip(axes, columns.items(), strict=False):
+        beyond = max((r["top5"] for r in summary["methods"] if not r["in_paper"]), default=None)
+        for record in summary["methods"]:
+            if not record["in_paper"] and record["top5"] != beyond:
+                continue
+            label = label_of(record)
+            if record["in_paper"] and ", " in label:  # a selection that the paper's table does not have
+                continue
+            colour = colours.setdefault(label, f"C{len(colours) % 10}")
+            style = "-" if record["in_paper"] else "--"
+            states = record["per_state"][1:]
+            axis.plot([s["classes"] for s in states], [s["top5"] for s in states], style, color=colour, linewidth=1.3)
+        axis.set_title(title, fontsize=9)
+        axis.set(xlabel="classes seen", ylim=(0, 100))
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(axis="y", alpha=0.25)
+    for axis in axes[len(columns) :]:
+        axis.set_visible(False)
+    axes[0].set_ylabel("top-5 (%)")
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=c, linestyle="--" if "*" in label else "-", label=label) for label, c in colours.items()
+    ]
+    figure.legend(handles=handles, loc="outside right upper", fontsize=8, frameon=False)
+    return figure

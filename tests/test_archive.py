@@ -1,0 +1,221 @@
+"""Numbers that are kept: nothing is measured twice, nothing is lost, and claims are decided as by hand."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from scail.archive import Archive, Kept, Part, configuration_of, key_of_configuration
+from scail.cli import main
+from scail.report.claims import CLAIMS, Claim, hold
+from scail.results import Row, summarise, summarise_seeds
+
+GRID = """
+dataset: digits
+classes: 6
+images-per-class: 20
+epochs: 1
+states: 3
+memory: [12, 6]
+methods: ft,scail,full
+select: random
+"""
+
+
+def scail(*arguments: object) -> int:
+    """The command line, as if typed: results carry their command."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as end:
+        patch.setattr(sys, "argv", ["scail", *map(str, arguments)])
+        main()
+    return int(end.value.code or 0)
+
+
+def call(capsys, *arguments: object) -> tuple[int, str, str]:
+    code = scail(*arguments)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A finished grid with its numbers kept in `kept`."""
+    place = tmp_path_factory.mktemp("archive")
+    (place / "grid.yaml").write_text(GRID)
+    assert scail("grid", place / "grid.yaml", "--jobs", 1, "--out", place / "run", "--store", place / "store",
+                 "--results", place / "kept") == 0  # fmt: skip
+    return place
+
+
+class TestArchive:
+    def test_one_file_for_each_configuration_with_all_rows(self, place):
+        files = sorted((place / "kept").glob("*.jsonl"))
+        assert [path.stem for path in files] == ["digits-z3-b12-seed1", "digits-z3-b6-seed1"]
+        configuration, made, *rows = lines(files[0])
+        assert configuration["memory"] == 12 and configuration["state_sizes"] == [2, 2, 2]
+        assert made["made"]["command"] and made["made"]["seconds"] > 0 and made["made"]["provenance"]["torch"]
+        run = lines(place / "run" / "digits-z3-b12-seed1" / "results.jsonl")
+        assert [(r["method"], r["state"], r["top5"]) for r in rows] == [
+            (r["method"], r["state"], r["top5"]) for r in run
+        ]
+
+    def test_what_is_read_gives_the_same_summary(self, place):
+        kept = Archive(place / "kept").all()[0]
+        summary = json.loads((place / "run" / "digits-z3-b12-seed1" / "summary.json").read_text())
+        assert summarise(kept.rows)["methods"] == summary["methods"]
+
+    def test_known_numbers_are_not_run_again_elsewhere(self, place, capsys, tmp_path):
+        known = [path.read_bytes() for path in sorted((place / "kept").glob("*"))]
+        code, said, _ = call(capsys, "grid", place / "grid.yaml", "--out", tmp_path / "run", "--store",
+                             tmp_path / "store", "--results", place / "kept")  # fmt: skip
+        assert code == 0 and "0 configurations were run" in said
+        assert "ScaIL" in said and "Full" in said  # the table is there all the same
+        assert [path.read_bytes() for path in sorted((place / "kept").glob("*"))] == known
+        assert not list((tmp_path / "run").glob("*/results.jsonl"))
+
+    def test_only_the_missing_methods_are_run_and_added(self, place, capsys, tmp_path):
+        results = tmp_path / "kept"
+        results.mkdir()
+        for path in (place / "kept").glob("*"):
+            (results / path.name).write_bytes(path.read_bytes())
+        code, said, _ = call(capsys, "grid", place / "grid.yaml", "--jobs", 1, "--methods", "ft,ft_l2,deesil", "--out",
+                             tmp_path / "run", "--store", place / "store", "--results", results)  # fmt: skip
+        assert code == 0 and "2 configurations were run" in said
+        run = lines(tmp_path / "run" / "digits-z3-b12-seed1" / "results.jsonl")
+        assert {r["method"] for r in run} == {"ft_l2", "deesil"}
+        kept = Archive(results).all()[0]
+        assert [len(part.rows) for part in kept.parts] == [7, 6]
+        assert kept.pairs == {
+            ("ft", "random"), ("scail", "random"), ("full", None), ("ft_l2", "random"), ("deesil", "random"),
+        }  # fmt: skip
+        assert "DeeSIL" in said and "ScaIL" in said
+
+    def test_runs_that_were_finished_before_are_kept_too(self, place, capsys, tmp_path):
+        code, said, _ = call(capsys, "grid", place / "grid.yaml", "--jobs", 1, "--out", place / "run", "--store",
+                             place / "store", "--results", tmp_path / "kept")  # fmt: skip
+        assert code == 0 and "0 configurations were run" in said
+        assert len(Archive(tmp_path / "kept")) == 2
+
+    def test_the_key_is_of_what_decides_the_numbers(self, place):
+        config = json.loads((place / "run" / "digits-z3-b12-seed1" / "config.json").read_text())
+        key = key_of_configuration(config)
+        for name, value in (("methods", ["ft"]), ("recipe", "mine"), ("workers", 9)):
+            assert key_of_configuration({**config, "experiment": {**config["experiment"], name: value}}) == key
+        assert key_of_configuration({**config, "command": ["other"], "started": "now"}) == key
+        for name, value in (("seed", 2), ("network", "resnet20"), ("candidates", 3), ("threads", 2)):
+            assert key_of_configuration({**config, "experiment": {**config["experiment"], name: value}}) != key
+        assert key_of_configuration({**config, "memory": 13}) != key
+        assert configuration_of(config)["class_order"] == config["class_order"]
+
+    def test_a_method_without_its_last_state_is_not_known(self, place):
+        kept = Archive(place / "kept").all()[0]
+        cut = [row for row in kept.rows if (row.method, row.state) != ("scail", 2)]
+        assert ("scail", "random") not in Kept(kept.configuration, [Part(kept.parts[0].made, cut)]).pairs
+
+    @pytest.mark.parametrize("text", ["", "[]\n", "{}\n", "no json\n", '{"key": "a"}\n{"top1": 3}\n'])
+    def test_other_files_are_clear_errors(self, text, tmp_path, capsys):
+        (tmp_path / "a.jsonl").write_text(text)
+        code, _, said = call(capsys, "results", tmp_path)
+        assert code == 2 and "a.jsonl: not a file of results" in said
+
+
+class TestDocument:
+    def test_it_has_tables_errors_and_how(self, place, capsys, tmp_path):
+        out = tmp_path / "results.md"
+        code, said, _ = call(capsys, "results", place / "kept", "--out", out)
+        text = out.read_text()
+        assert code == 0 and "2 configurations" in said
+        assert (tmp_path / "images" / "results.png").stat().st_size > 1000
+        summary = json.loads((place / "run" / "digits-z3-b12-seed1" / "summary.json").read_text())
+        ft = next(record for record in summary["methods"] if record["method"] == "ft")
+        assert f"| FT | **{ft['top5']:.1f}**" in text or f"| FT | {ft['top5']:.1f}" in text
+        assert "## digits" in text and "Z=3, B=10 % (12)" in text and "e(p,n)" in text and "scail grid" in text
+        assert str(place / "run") not in text  # where one's folders are is nobody's business
+
+    def test_other_settings_have_a_table_of_their_own(self, place, capsys, tmp_path):
+        (tmp_path / "grid.yaml").write_text(GRID + "keep-past-rows: true\n")
+        for path in (place / "kept").glob("*"):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+        call(capsys, "grid", tmp_path / "grid.yaml", "--jobs", 1, "--methods", "ft", "--out", tmp_path / "run",
+             "--store", place / "store", "--results", tmp_path)  # fmt: skip
+        code, _, _ = call(capsys, "results", tmp_path, "--out", tmp_path / "two.md")
+        text = (tmp_path / "two.md").read_text()
+        assert code == 0 and text.count("## digits\n") == 2 and "2 different settings" in text
+        assert "linear layer kept" in text and "linear layer re-created" in text
+
+    def test_no_folder_and_no_results_are_clear_errors(self, capsys, tmp_path):
+        assert "no such folder" in call(capsys, "results", tmp_path / "none")[2]
+        code, _, said = call(capsys, "results", tmp_path)
+        assert code == 2 and "no results there" in said
+
+
+A, B, C = ("ft", "random"), ("scail", "random"), ("bic", "herding")
+HERE = (10, "2%")
+
+
+def measured(*seeds: tuple[float, ...]) -> dict:
+    return {HERE: {n: dict(zip((A, B, C), values, strict=False)) for n, values in enumerate(seeds)}}
+
+
+class TestClaims:
+    def test_by_hand(self):
+        claim = Claim(HERE, "ScaIL > FT", (B,), (A,))
+        held = hold(claim, measured((50, 52), (50, 53), (50, 54)))
+        assert (held.verdict, held.difference, held.seeds) == ("shown", 3, 3)
+        assert held.error == pytest.approx(1 / 3**0.5)
+        assert hold(claim, measured((52, 50), (53, 50), (54, 50))).verdict == "not shown"
+        assert hold(claim, measured((50, 51), (50, 56), (50, 49))).verdict == "undecided"
+
+    def test_one_seed_decides_nothing_and_none_is_missing(self):
+        claim = Claim(HERE, "ScaIL > FT", (B,), (A,))
+        assert hold(claim, measured((50, 90))).verdict == "undecided"
+        assert hold(claim, {}).verdict == "missing"
+
+    def test_the_best_must_be_above_each_and_all_must_be_there(self):
+        best = Claim(HERE, "ScaIL is the best", (B,), (A, C))
+        assert hold(best, measured((50, 60, 55), (50, 61, 54))).verdict == "shown"
+        held = hold(best, measured((50, 60, 65), (50, 60, 66)))
+        assert (held.verdict, held.difference) == ("not shown", -5.5)
+        assert hold(best, measured((50, 60), (50, 61))).verdict == "missing"
+        assert hold(best, measured((60, 50), (61, 50))).verdict == "not shown"  # one that is there refutes it
+
+    def test_as_good_within_a_point(self):
+        claim = Claim(HERE, "as good", (B,), (A,), within=1.0)
+        assert hold(claim, measured((50, 50.1), (50, 49.9))).verdict == "shown"
+        assert hold(claim, measured((50, 55), (50, 55.2))).verdict == "not shown"
+        assert hold(claim, measured((50, 50.5), (50, 51.5))).verdict == "undecided"
+
+    def test_the_papers_own_table_shows_every_claim_about_it(self):
+        """With the published numbers as two equal seeds (no spread), nothing is refuted."""
+        from scail.report.paper import WITH_MEMORY, WITHOUT_MEMORY, published
+
+        cells = {(c.label, c.states, c.memory): c.top5 for c in published() if c.dataset == "CIFAR-100"}
+        table: dict = {}
+        for (z, share), memory in {(10, "2%"): 1000, (10, "1%"): 500, (10, "0.5%"): 250, (20, "0.5%"): 250,
+                                   (50, "0.5%"): 250}.items():  # fmt: skip
+            both = {pair: cells[label, z, memory] for pair, label in WITH_MEMORY.items()}
+            table[z, share] = {1: both, 2: both}
+        none = {(m, None): cells[label, 10, 0] for m, label in WITHOUT_MEMORY.items()}
+        none["ft", None] = none["ft_nomem", None]
+        table[10, "0%"] = {1: none, 2: none}
+        verdicts = {(claim.place, claim.text): hold(claim, table).verdict for claim in CLAIMS}
+        missing = {key for key, verdict in verdicts.items() if verdict == "missing"}
+        assert missing == {((10, "0.5%"), "distillation helps: FT^distill > FT")}  # published as errors only
+        assert set(verdicts.values()) == {"shown", "missing"}
+
+
+def test_seeds_with_unlike_methods_are_averaged_over_those_that_have_each():
+    def row(method: str, state: int, top5: float, seed: int) -> Row:
+        return Row(method, method, True, "random", 9, 9, "fine_tune", state, 2, top5, top5, 5, {}, [], {}, seed, 1)
+
+    one = summarise([row("ft", s, 50, 1) for s in range(3)])
+    two = summarise([row(m, s, v, 2) for m, v in (("ft", 60), ("bic", 70)) for s in range(3)])
+    ft, bic = summarise_seeds({1: one, 2: two})["methods"]
+    assert ft["top5"] == 55 and "seeds" not in ft
+    assert bic["top5"] == 70 and bic["seeds"] == 1 and bic["top5_std"] is None
