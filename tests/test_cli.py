@@ -291,7 +291,7 @@ def test_recipes_are_listed_and_printed_in_full(capsys):
     code, out, _ = call(capsys, "recipes", "paper", "--dataset", "cifar100")
     assert code == 0 and json.loads(out)["first_schedule"]["epochs"] == 300
     code, _, err = call(capsys, "recipes", "secret")
-    assert code == 2 and "unknown recipe 'secret'; known: quick, paper" in err
+    assert code == 2 and "unknown recipe 'secret'; known: quick, cifar100-cpu, paper" in err
 
 
 def test_unknown_commands_and_options_are_errors(capsys):
