@@ -11,6 +11,7 @@ import torch
 from lightning_fabric import Fabric
 from torch.nn import functional as F
 
+from scail.allocation import keep_freed_memory
 from scail.images import Augmentation
 from scail.network import create_network
 from scail.recipes import Schedule
@@ -56,6 +57,7 @@ def speeds_of(ways: Mapping[str, Callable[[], None]], images: int, repeats: int)
 
 def main() -> None:
     """Measure and print."""
+    keep_freed_memory()  # as every training process does; the bare limit has it, too
     draw = torch.Generator().manual_seed(0)
     for network, threads, batches, repeats in CASES:
         torch.set_num_threads(threads)

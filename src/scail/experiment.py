@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from scail import evaluation
+from scail.allocation import keep_freed_memory
 from scail.datasets import Dataset, DataSettings, load_dataset
 from scail.datasets.dataset import fingerprint_of
 from scail.images import Augmentation
@@ -244,6 +245,7 @@ def run_line(setup: Setup, line: Line, store: Store, watch: Watch) -> Iterator[M
     from lightning_fabric import Fabric
 
     torch.set_num_threads(setup.experiment.threads)
+    keep_freed_memory()
     if torch.backends.cudnn.is_available():
         torch.backends.cudnn.deterministic = True
     accelerator = setup.experiment.accelerator

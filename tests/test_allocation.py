@@ -1,0 +1,38 @@
+"""Freed memory serves the next batch: seen by the pages that the system has to provide."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import resource, torch
+from scail.allocation import keep_freed_memory
+torch.set_num_threads(1)
+if {keep}:
+    assert keep_freed_memory()
+def batch():
+    kept = [torch.ones(500_000) for _ in range(20)]  # 2 MB each
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+batch(); batch()
+before = faults()
+for _ in range(10):
+    batch()
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is told so; this is not Linux")
+def test_memory_is_used_again():
+    handed_back, kept = (
+        int(
+            subprocess.run(
+                [sys.executable, "-c", CODE.format(keep=keep)], capture_output=True, text=True, check=True
+            ).stdout
+        )
+        for keep in (False, True)
+    )
+    assert kept < 500 < handed_back
