@@ -107,6 +107,8 @@ class TestArchive:
         key = key_of_configuration(config)
         for name, value in (("methods", ["ft"]), ("recipe", "mine"), ("workers", 9)):
             assert key_of_configuration({**config, "experiment": {**config["experiment"], name: value}}) == key
+        with_more = {k: v for k, v in config["experiment"].items() if k != "as_published"}  # as if it were yet to come
+        assert key_of_configuration({**config, "experiment": with_more}) == key
         assert key_of_configuration({**config, "command": ["other"], "started": "now"}) == key
         for name, value in (("seed", 2), ("network", "resnet20"), ("candidates", 3), ("threads", 2)):
             assert key_of_configuration({**config, "experiment": {**config["experiment"], name: value}}) != key

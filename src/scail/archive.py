@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from scail.recipes import Experiment
 from scail.results import Row, read_lines, write_text
 
 Pair = tuple[str, str | None]
@@ -57,8 +58,16 @@ class Kept:
 
 
 def configuration_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a run's config.json decides the numbers of each method; which methods were asked for does not."""
-    experiment = {name: value for name, value in config["experiment"].items() if name not in _WITHOUT_EFFECT}
+    """What of a run's config.json decides the numbers of each method; which methods were asked for does not.
+
+    Settings at their defaults are left out: one that is added to scail later does not change the key of what is known.
+    """
+    defaults = {field.name: field.default for field in fields(Experiment) if field.name != "seed"}
+    experiment = {
+        name: value
+        for name, value in config["experiment"].items()
+        if name not in _WITHOUT_EFFECT and (name not in defaults or value != defaults[name])
+    }
     data = {name: config["dataset"][name] for name in ("name", "fingerprint", "train_images", "test_images", "split")}
     rest = {name: config[name] for name in ("memory", "state_sizes", "class_order")}
     found: dict[str, Any] = json.loads(json.dumps({**rest, "dataset": data, "experiment": experiment}))

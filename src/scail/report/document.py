@@ -107,7 +107,7 @@ def _setting(group: Sequence[Kept]) -> str:
     return (
         f"{data['train_images']} training and {data['test_images']} test images ({data['split']}); "
         f"{experiment['network']}; state 0 and Full: {_schedule(first)}; fine tuning: {_schedule(later)}; "
-        f"linear layer {'kept' if experiment['keep_past_rows'] else 're-created in each state'}; "
+        f"linear layer {'kept' if experiment.get('keep_past_rows') else 're-created in each state'}; "
         f"seeds {', '.join(map(str, seeds))}, each with a class order of its own.\n"
     )
 
