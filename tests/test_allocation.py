@@ -11,8 +11,7 @@ CODE = """
 import resource, torch
 from scail.allocation import keep_freed_memory
 torch.set_num_threads(1)
-if {keep}:
-    assert keep_freed_memory()
+assert keep_freed_memory()
 def batch():
     kept = [torch.ones(500_000) for _ in range(20)]  # 2 MB each
 def faults():
@@ -27,12 +26,6 @@ print(faults() - before)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is told so; this is not Linux")
 def test_memory_is_used_again():
-    handed_back, kept = (
-        int(
-            subprocess.run(
-                [sys.executable, "-c", CODE.format(keep=keep)], capture_output=True, text=True, check=True
-            ).stdout
-        )
-        for keep in (False, True)
-    )
-    assert kept < 500 < handed_back
+    """400 MB are asked for and freed. Untold, the library mostly gets them again page by page: a hundred thousand."""
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 500
