@@ -6,7 +6,7 @@ Shapes: N images of one class, D features.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -51,6 +51,14 @@ class Memory:
         """Their labels."""
         counts = torch.tensor([len(rows) for rows in self.exemplars], dtype=torch.int64)
         return torch.arange(len(self.exemplars)).repeat_interleave(counts)
+
+    def reorder(self, orders: Mapping[int, Tensor]) -> Memory:
+        """The memory with other exemplars, best first, for some of its classes; each has at most its places."""
+        if not orders:
+            return self
+        allowed = places(self.budget, len(self.exemplars))
+        kept = [orders.get(c, rows)[:most] for c, (rows, most) in enumerate(zip(self.exemplars, allowed, strict=True))]
+        return Memory(self.budget, tuple(kept))
 
     def add(self, orders: Sequence[Tensor]) -> Memory:
         """The memory after a state: `orders` holds, for each new class, the rows of its images, best first.

@@ -1,6 +1,9 @@
 """One state of an incremental learner: train, update the memory, collect the evidence.
 
-Shapes: C classes, D features, N training images of a state (its new classes' images, then the exemplars).
+The benchmark and the classifier that keeps learning both go through these functions.
+
+Shapes: C classes, D features, N training images of a state: its new classes' images, then the exemplars, then further
+images of past classes, if there are any.
 """
 
 from __future__ import annotations
@@ -13,10 +16,10 @@ from torch import Tensor
 
 from scail.exemplars import Memory, herding_order, random_order
 from scail.heads import Evidence
-from scail.network import Network
+from scail.network import Network, extract_features
 from scail.recipes import Select
 from scail.seeding import generator_for
-from scail.training import Trained
+from scail.training import Task, Trained, Trainer
 
 
 @dataclass(frozen=True)
@@ -30,42 +33,89 @@ class Learned:
     """What its trainer left beside the network, for its own head and for the next state."""
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Where the images of a task stand in the data that they were taken from."""
+
+    new: Tensor
+    """Rows of the new classes' images: the first images of the task."""
+    exemplars: Tensor
+    """Rows of the others: the exemplars, then further images of past classes."""
+
+
+def train_state(trainer: Trainer, task: Task, rows: Rows) -> Trained:
+    """Train a state, and take the features of all its images by the new network."""
+    network = trainer.train(task).eval()
+    with task.fabric.autocast():
+        features = extract_features(network, task.images)
+    network.cpu()
+    new_labels, exemplar_labels = task.labels.split([len(rows.new), len(rows.exemplars)])
+    return Trained(network, rows.new, new_labels, rows.exemplars, exemplar_labels, features)
+
+
 def remember(
     trained: Trained, before: Learned | None, select: Select, budget: int, seed: int,
     carried: Mapping[str, Tensor] | None = None,
 ) -> Learned:  # fmt: skip
-    """The learner after this state. No images are needed: what is kept was seen in training."""
+    """The learner after this state. No images are needed: what is kept was seen in training.
+
+    A past class of which more than its exemplars took part has its memory reconsidered: the best of all of them stay.
+    """
     memory = before.memory if before else Memory(budget)
-    orders = _orders_of_new_classes(trained, select, memory.budget, seed)
-    memory = memory.add(orders)
+    choose = _Choice(select, memory.budget, seed)
+    seen_again = _orders_of_past_classes(trained, memory, choose)
+    memory = memory.reorder(seen_again).add(_orders(trained.new_labels, trained.new_indices, trained.features_ND, choose))
     evidence = _evidence(trained, before.evidence if before else None, memory)
     return Learned(trained.network, memory, evidence, carried or {})
 
 
-def _orders_of_new_classes(trained: Trained, select: Select, budget: int, seed: int) -> list[Tensor]:
-    """For each new class, rows of its best images, best first; no more than could ever be kept."""
+@dataclass(frozen=True)
+class _Choice:
+    """How exemplars are chosen."""
+
+    select: Select
+    budget: int
+    seed: int
+
+
+def _orders(labels: Tensor, indices: Tensor, features_ND: Tensor, choose: _Choice) -> list[Tensor]:
+    """For each class among the labels, rows of its best images, best first; no more than could ever be kept."""
     orders = []
-    for label in torch.unique(trained.new_labels).tolist():
-        at = (trained.new_labels == label).nonzero().flatten()
-        count = min(len(at), budget // (label + 1))  # a class that arrives as number c never has more places
-        if select == "herding":
-            chosen = herding_order(trained.features_ND[at], count)
+    for label in torch.unique(labels).tolist():
+        at = (labels == label).nonzero().flatten()
+        count = min(len(at), choose.budget // (label + 1))  # a class that arrives as number c never has more places
+        if choose.select == "herding":
+            chosen = herding_order(features_ND[at], count)
         else:
-            chosen = random_order(trained.features_ND[at], count, generator_for(seed, "exemplars", label))
-        orders.append(trained.new_indices[at[chosen]])
+            chosen = random_order(features_ND[at], count, generator_for(choose.seed, "exemplars", label))
+        orders.append(indices[at[chosen]])
     return orders
 
 
+def _orders_of_past_classes(trained: Trained, memory: Memory, choose: _Choice) -> dict[int, Tensor]:
+    """New orders for the past classes of which there were more images than their exemplars."""
+    at_hand = torch.bincount(trained.exemplar_labels, minlength=len(memory.exemplars))
+    again = [c for c, kept in enumerate(memory.exemplars) if int(at_hand[c]) > len(kept)]
+    among = torch.isin(trained.exemplar_labels, torch.tensor(again, dtype=torch.int64))
+    features_ND = trained.features_ND[len(trained.new_indices) :][among]
+    found = _orders(trained.exemplar_labels[among], trained.exemplar_indices[among], features_ND, choose)
+    return dict(zip(again, found, strict=True))
+
+
 def _evidence(trained: Trained, before: Evidence | None, memory: Memory) -> Evidence:
-    """What a head may see, from the layer, the features of this state's training images, and the evidence before."""
-    seen = int(trained.new_labels.max()) + 1  # a layer may have rows for classes that are still to come
+    """What a head may see, from the layer, the features of this state's training images, and the evidence before.
+
+    Without new classes the state does not advance: the classes of the newest state stay the new ones, for every head,
+    with what is at hand of them now.
+    """
+    past = 0 if before is None else len(before.bias_C)
+    seen = len(memory.exemplars)  # a layer may have rows for classes that are still to come
     weight_CD, bias_C = (p.detach()[:seen].cpu().clone() for p in trained.network.linear.parameters())
-    new = len(trained.new_indices)
     labels = torch.cat([trained.new_labels, trained.exemplar_labels])
     scores_NC = torch.addmm(bias_C, trained.features_ND, weight_CD.T)
     own_score_C, count_C = _mean_own_score(scores_NC, labels, len(bias_C))
-    past = 0 if before is None else len(before.bias_C)
-    state = 0 if before is None else before.state + 1
+    state = 0 if before is None else before.state + (seen > past)
+    new = slice(len(trained.new_indices)) if seen > past or before is None else labels >= before.past
     kept = _rows_of_exemplars(trained, memory)
     exemplar_score_C, _ = _mean_own_score(scores_NC[kept], memory.labels, len(bias_C))
     first_state_new = torch.full((len(bias_C) - past,), state)
@@ -78,12 +128,20 @@ def _evidence(trained: Trained, before: Evidence | None, memory: Memory) -> Evid
         train_count_C=count_C,
         initial_score_C=_extend(before, "initial_score_C", own_score_C[past:]),
         exemplar_score_C=exemplar_score_C,
-        top_score_S=_extend(before, "top_score_S", scores_NC[:new].amax(1).mean()[None]),
+        top_score_S=_top_scores(before, state, scores_NC[new]),
         exemplar_features_ED=trained.features_ND[kept],
         exemplar_labels_E=memory.labels,
-        new_features_MD=trained.features_ND[:new],
-        new_labels_M=trained.new_labels,
+        new_features_MD=trained.features_ND[new],
+        new_labels_M=labels[new],
     )
+
+
+def _top_scores(before: Evidence | None, state: int, scores_MC: Tensor) -> Tensor:
+    """Per state the mean top score of its new classes' images; the current state's as the present network gives it."""
+    past_S = torch.empty(0) if before is None else before.top_score_S
+    if len(scores_MC) == 0:
+        return past_S  # none of its images is at hand any more: what was measured in its training stays
+    return torch.cat([past_S[:state], scores_MC.amax(1).mean()[None]])
 
 
 def _extend(before: Evidence | None, name: str, new: Tensor) -> Tensor:

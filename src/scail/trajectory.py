@@ -16,8 +16,8 @@ import torch
 from scail.datasets.dataset import Dataset, fingerprint_of
 from scail.exemplars import SELECTION_VERSION, Memory
 from scail.images import Augmentation
-from scail.learner import Learned, remember
-from scail.network import NETWORK_VERSION, create_network, extract_features
+from scail.learner import Learned, Rows, remember, train_state
+from scail.network import NETWORK_VERSION, create_network
 from scail.recipes import Select
 from scail.seeding import generator_for
 from scail.store import Checkpoint, Entry, Store, key_of
@@ -195,12 +195,9 @@ def _train(
             losses.append(progress.loss)
         watch.progress(state, progress)
 
-    network = chain.trainer.train(replace(task, report=report)).eval()
-    with task.fabric.autocast():
-        features = extract_features(network, task.images)
-    network.cpu()
     memory = before.memory if before else Memory(0)
-    trained = Trained(network, state.train_indices, state.train_labels, memory.indices, memory.labels, features)
+    rows = Rows(state.train_indices, memory.indices)
+    trained = train_state(chain.trainer, replace(task, report=report), rows)
     metrics = {
         "state": state.index,
         "classes": state.num_classes,
