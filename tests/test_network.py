@@ -149,7 +149,8 @@ def test_a_timm_network_without_timm_is_a_clear_error(monkeypatch):
 def stand_in_timm(monkeypatch):
     """A module that does what scail asks of timm: weights from torch's global state, and `num_features`."""
 
-    def create_model(name, in_chans, num_classes):
+    def create_model(name, pretrained, in_chans, num_classes):
+        assert not pretrained
         if name != "tiny":
             raise RuntimeError(f"Unknown model ({name})")
         assert num_classes == 0

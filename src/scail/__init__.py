@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scail import evaluation, heads
+    from scail.classifier import IncrementalClassifier
     from scail.datasets import Dataset, load_dataset
     from scail.exemplars import Memory, herding_order, random_order
     from scail.heads.evidence import Evidence, LinearHead
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "IncrementalClassifier": "classifier",
     "Dataset": "datasets", "load_dataset": "datasets", "Memory": "exemplars", "herding_order": "exemplars",
     "random_order": "exemplars", "Evidence": "heads", "LinearHead": "heads", "scale_past_weights": "heads",
     "METHODS": "methods", "Experiment": "recipes", "Schedule": "recipes", "run_experiment": "runner",
@@ -29,9 +31,9 @@ _HOMES = {
 }  # fmt: skip
 
 __all__ = [
-    "METHODS", "Dataset", "Evidence", "Experiment", "LinearHead", "Memory", "Schedule", "State", "class_order",
-    "evaluation", "heads", "herding_order", "load_dataset", "random_order", "run_experiment", "scale_past_weights",
-    "split_into_states",
+    "METHODS", "Dataset", "Evidence", "Experiment", "IncrementalClassifier", "LinearHead", "Memory", "Schedule",
+    "State", "class_order", "evaluation", "heads", "herding_order", "load_dataset", "random_order", "run_experiment",
+    "scale_past_weights", "split_into_states",
 ]  # fmt: skip
 
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import tyro
 
 from scail.cli_grid import Grid, grid_command
+from scail.cli_info import Diff, Info, diff_command, info_command
+from scail.cli_learn import Forget, Learn, forget_command, learn_command
+from scail.cli_predict import Evaluate, Export, Predict, evaluate_command, export_command, predict_command
 from scail.cli_prepare import Prepare, prepare_command
 from scail.cli_results import ResultsCommand, results_command
 from scail.cli_run import Run, run_command
@@ -65,6 +68,13 @@ Command = (
     | Annotated[Grid, tyro.conf.subcommand("grid")]
     | Annotated[Paper, tyro.conf.subcommand("paper")]
     | Annotated[ResultsCommand, tyro.conf.subcommand("results")]
+    | Annotated[Learn, tyro.conf.subcommand("learn")]
+    | Annotated[Predict, tyro.conf.subcommand("predict")]
+    | Annotated[Info, tyro.conf.subcommand("info")]
+    | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+    | Annotated[Diff, tyro.conf.subcommand("diff")]
+    | Annotated[Forget, tyro.conf.subcommand("forget")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Prepare, tyro.conf.subcommand("prepare")]
     | Annotated[Methods, tyro.conf.subcommand("methods")]
     | Annotated[Datasets, tyro.conf.subcommand("datasets")]
@@ -192,6 +202,13 @@ _COMMANDS: dict[type, Any] = {
     Grid: grid_command,
     Paper: _paper,
     ResultsCommand: results_command,
+    Learn: learn_command,
+    Predict: predict_command,
+    Info: info_command,
+    Evaluate: evaluate_command,
+    Diff: diff_command,
+    Forget: forget_command,
+    Export: export_command,
     Prepare: prepare_command,
     Methods: _methods,
     Datasets: _datasets,

@@ -208,8 +208,8 @@ def _title(trainer: str, select: Select | None) -> str:
     return f"{_TITLES[trainer]}, {f'{select} exemplars' if select else 'no memory'}"
 
 
-def trainer_of(name: str, experiment: Experiment, num_classes: int) -> Trainer:
-    """The trainer of this name, with the experiment's settings."""
+def trainer_of(name: str, experiment: Experiment, num_classes: int | None) -> Trainer:
+    """The trainer of this name, with the experiment's settings; `num_classes`: all that will ever come, if known."""
     first = Joint(experiment.network, experiment.first_schedule)
     if name == "joint":
         return first

@@ -64,7 +64,9 @@ def remember(
     memory = before.memory if before else Memory(budget)
     choose = _Choice(select, memory.budget, seed)
     seen_again = _orders_of_past_classes(trained, memory, choose)
-    memory = memory.reorder(seen_again).add(_orders(trained.new_labels, trained.new_indices, trained.features_ND, choose))
+    memory = memory.reorder(seen_again).add(
+        _orders(trained.new_labels, trained.new_indices, trained.features_ND, choose)
+    )
     evidence = _evidence(trained, before.evidence if before else None, memory)
     return Learned(trained.network, memory, evidence, carried or {})
 

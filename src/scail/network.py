@@ -144,9 +144,17 @@ NETWORKS: dict[str, Plan] = {
 }
 
 
-def create_network(name: str, channels: int, num_classes: int, generator: Generator) -> Network:
-    """A network of this name with fresh weights, for images of `channels` channels and `num_classes` classes."""
-    backbone, feature_size = (_timm_backbone if name.startswith("timm:") else _resnet)(name, channels, generator)
+def create_network(
+    name: str, channels: int, num_classes: int, generator: Generator, pretrained: bool = False
+) -> Network:
+    """A network of this name with fresh weights, for images of `channels` channels and `num_classes` classes.
+
+    With `pretrained`, a backbone of timm has the weights that timm knows for it.
+    """
+    if name.startswith("timm:"):
+        backbone, feature_size = _timm_backbone(name, channels, generator, pretrained)
+    else:
+        backbone, feature_size = _resnet(name, channels, generator)
     network = Network(name, backbone, feature_size, channels, num_classes)
     network.recreate_linear(num_classes, generator)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -165,7 +173,7 @@ def _resnet(name: str, channels: int, generator: Generator) -> tuple[nn.Module, 
     return backbone, plan.widths[-1]
 
 
-def _timm_backbone(name: str, channels: int, generator: Generator) -> tuple[nn.Module, int]:
+def _timm_backbone(name: str, channels: int, generator: Generator, pretrained: bool) -> tuple[nn.Module, int]:
     try:
         import timm
     except ImportError as error:
@@ -174,8 +182,10 @@ def _timm_backbone(name: str, channels: int, generator: Generator) -> tuple[nn.M
     with torch.random.fork_rng():
         torch.manual_seed(int(torch.randint(2**31, (), generator=generator)))
         try:
-            backbone = timm.create_model(name.removeprefix("timm:"), in_chans=channels, num_classes=0)
-        except RuntimeError as error:
+            backbone = timm.create_model(
+                name.removeprefix("timm:"), pretrained=pretrained, in_chans=channels, num_classes=0
+            )
+        except (RuntimeError, OSError) as error:  # an unknown name; weights that cannot be fetched
             raise ValueError(f"network {name!r}: {error}") from error
     return backbone, backbone.num_features
 

@@ -235,6 +235,34 @@ def _paper_small(dataset: str) -> Experiment:
     )
 
 
+DEFAULT_METHOD = "scail"
+"""What a classifier that keeps learning uses, unless another method is asked for."""
+
+
+def learning(images: int, network: str) -> Experiment:
+    """For a classifier that keeps learning: how long it trains goes by how many images its first state has.
+
+    A later state starts from a fixed rate, not from one divided by the number of the state: nobody knows how many
+    states will come, and a class that comes as the hundredth is to be learned like the second.
+    """
+    small = network in ("resnet8", "resnet20", "resnet32")
+    epochs = min(80, max(16, -(-25_000 // max(1, images)))) if small else min(60, max(30, -(-50_000 // max(1, images))))
+    batch, decay = (32, 5e-4) if small else (64, 1e-4)
+    first = Schedule(epochs=epochs, lr=0.1, batch_size=batch, weight_decay=decay, decay="cosine")
+    later = replace(first, epochs=max(8, epochs // 2), lr=0.05)
+    return Experiment(
+        recipe="learning",
+        network=network,
+        first_schedule=first,
+        later_schedule=later,
+        balanced_schedule=replace(later, lr=0.005),
+        distill_schedule=replace(first, epochs=max(10, epochs // 2), lr=4.0 if small else 2.0, weight_decay=1e-5),
+        bic_first_schedule=first,
+        bic_schedule=replace(later, weight_decay=2e-4 if small else 1e-4),
+        bic_correction_schedule=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
+    )
+
+
 RECIPES: dict[str, Callable[[str], Experiment]] = {
     "quick": quick,
     "cifar100-cpu": cifar100_cpu,

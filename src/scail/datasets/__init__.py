@@ -9,10 +9,11 @@ from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Dataset, Found, Images, Split
 from scail.datasets.listing import Listing, found_of, is_manifest, keep_manifest, read_manifest
 from scail.datasets.packed import is_packed, load_packed
-from scail.datasets.settle import cut_down, hold_out_share, settle
+from scail.datasets.scan import class_folders, count_images
+from scail.datasets.settle import cut_down, hold_out_share, settle, without_broken
 from scail.recipes import FILES_SIZE, DataSettings
 
-__all__ = ["DATASETS", "DataSettings", "Dataset", "Images", "Split", "load_dataset"]
+__all__ = ["DATASETS", "DataSettings", "Dataset", "Images", "Split", "load_dataset", "load_part"]
 
 
 def load_dataset(name: str, settings: DataSettings | None = None) -> Dataset:
@@ -36,6 +37,23 @@ def load_dataset(name: str, settings: DataSettings | None = None) -> Dataset:
         digits = hold_out_share(load_digits(), settings) if settings.tune else load_digits()
         return cut_down(digits, settings.classes, settings.images_per_class)
     return settle(_find(name, settings), settings)
+
+
+def load_part(name: str, settings: DataSettings, test: bool) -> tuple[Split, tuple[str, ...], bool]:
+    """One part of a data set as it is: images and labels, class names, and whether mirrored images keep their class.
+
+    The training images; or those to test with, which are all images where a data set has no test part of its own.
+    Nothing is held out, nothing is kept in the cache.
+    """
+    if name in ("glyphs", "digits"):
+        dataset = load_dataset(name, settings)
+        return dataset.test if test else dataset.train, dataset.class_names, dataset.mirror
+    place = Path(name)
+    if place.is_dir() and count_images(place) and not class_folders(place):
+        raise ValueError(f"{name}: images without labels cannot be learned; put them into one folder per class")
+    found = _find(name, settings)
+    found = without_broken(found) if settings.broken == "skip" else found
+    return found.test if test and found.test is not None else found.train, found.class_names, True
 
 
 def _find(name: str, settings: DataSettings) -> Found:

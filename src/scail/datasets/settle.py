@@ -26,7 +26,7 @@ _MOST_IN_MEMORY = 2 * 2**30  # bytes. Fixed, not what this machine has: it decid
 def settle(found: Found, settings: DataSettings) -> Dataset:
     """The data set that these settings ask for."""
     if settings.broken == "skip":
-        found = _without_broken(found)
+        found = without_broken(found)
     if found.test is None or settings.tune:
         found = hold_out_share(found, settings)
     assert found.test is not None
@@ -105,7 +105,7 @@ def hold_out(found: Source, seed: int, count_of: Callable[[int], int], said: str
     return replace(found, train=parts[0], test=parts[1], split=f"{said}, seed {seed}")
 
 
-def _without_broken(found: Found) -> Found:
+def without_broken(found: Found) -> Found:
     """Without the images that cannot be read; every image is opened once, and what was found is kept in the cache."""
     notes = list(found.notes)
 

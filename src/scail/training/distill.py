@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from scail.images import channel_statistics
-from scail.network import Network, create_network
+from scail.network import Network
 from scail.recipes import Schedule
 from scail.seeding import generator_for
 from scail.training.distillation import teacher_of, teacher_scores
+from scail.training.joint import first_network
 from scail.training.loop import LOOP_VERSION, fit
 from scail.training.task import Task, Trainer
 
@@ -34,8 +34,7 @@ class Distill(Trainer):
         outputs = self.total_classes or task.num_classes
         fresh = generator_for(task.seed, "network" if task.previous is None else "linear", task.state)
         if task.previous is None:
-            network, teacher = create_network(self.network, task.images.shape[1], outputs, fresh), None
-            network.mean, network.std = channel_statistics(task.images)
+            network, teacher = first_network(task, self.network, outputs, fresh), None
         else:
             network, teacher = task.previous.clone(), teacher_of(task.previous).to(task.fabric.device)
             if self.total_classes is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from torch import Generator
+
 from scail.images import channel_statistics
 from scail.network import Network, create_network
 from scail.recipes import Schedule
@@ -21,9 +23,7 @@ class Joint(Trainer):
 
     def train(self, task: Task) -> Network:
         """The network after the training; its normalisation comes from these images too."""
-        channels, fresh = task.images.shape[1], generator_for(task.seed, "network")
-        network = create_network(self.network, channels, task.num_classes, fresh)
-        network.mean, network.std = channel_statistics(task.images)
+        network = first_network(task, self.network, task.num_classes, generator_for(task.seed, "network"))
         fit(network, task, self.schedule)
         return network
 
@@ -34,3 +34,14 @@ class Joint(Trainer):
     def settings(self, state: int) -> dict[str, object]:
         """What decides the result."""
         return {"trainer": "joint", "loop": LOOP_VERSION, "network": self.network, "schedule": asdict(self.schedule)}
+
+
+def first_network(task: Task, name: str, outputs: int, fresh: Generator) -> Network:
+    """What state 0 begins with: the network that was given, else a fresh one with these images' normalisation."""
+    if task.start is not None:
+        network = task.start.clone()
+        network.recreate_linear(outputs, fresh)
+        return network
+    network = create_network(name, task.images.shape[1], outputs, fresh)
+    network.mean, network.std = channel_statistics(task.images)
+    return network

@@ -40,7 +40,8 @@ class Task:
 
     state: int
     images: Images
-    """N x channels x H x W: all images of the new classes, then the exemplars of the past ones."""
+    """N x channels x H x W: all images of the new classes, then the exemplars of the past ones, then further images of
+    past classes, if there are any."""
     labels: Tensor
     num_classes: int
     """Classes seen, the new ones included."""
@@ -59,6 +60,8 @@ class Task:
     """B, the images in memory."""
     carried: Mapping[str, Tensor] = field(default_factory=dict)
     """What the trainer itself left in the state before, beside the network."""
+    start: Network | None = None
+    """State 0: a network to begin with, in place of a fresh one; its linear layer is made anew."""
 
     def of(self, rows: Tensor) -> Task:
         """The same task on these of its images only."""

@@ -1,0 +1,225 @@
+"""The manifest of a classifier's folder: what it says, checked value by value when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from scail.folder.files import CLASS_FOLDER, MANIFEST, TENSOR_FILE, FolderError, class_folder, read_inside
+from scail.inputs import Shape
+from scail.methods import METHODS
+from scail.model import Settings, check_method
+from scail.network import NETWORKS
+from scail.recipes import Experiment
+
+FORMAT = 1
+_KEY = "scail model, format"
+_MOST_BYTES = 256 * 2**20
+_HEX = set("0123456789abcdef")
+_OF_THE_MACHINE = ("accelerator",)  # a folder goes from one machine to another
+_OF_A_RUN = ("dataset", "states", "first_state", "class_order", "memory", "methods", "select", "keep_features")
+
+
+class DamagedModel(FolderError):
+    """The folder is not what was written."""
+
+
+@dataclass(frozen=True)
+class ClassRecord:
+    """What the manifest says of a class."""
+
+    name: str
+    first_state: int
+    exemplars: tuple[str, ...]
+    """Hashes of its exemplars, best first."""
+    held_out: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where its pictures are."""
+        return class_folder(self.name)
+
+
+@dataclass(frozen=True)
+class TensorFile:
+    """A file of tensors and its checksum."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder says of its model."""
+
+    settings: Settings
+    classes: tuple[ClassRecord, ...]
+    network: TensorFile
+    evidence: TensorFile
+    calls: int
+    history: tuple[dict[str, Any], ...]
+    accuracy: dict[str, Any] | None
+    difference: dict[str, Any] | None
+    changed: str
+    scail: str
+    """The version that wrote it."""
+
+    def files(self) -> set[str]:
+        """Every file that it names, relative to the folder."""
+        found = {self.network.name, self.evidence.name}
+        for one in self.classes:
+            found |= {f"exemplars/{one.folder}/{digest}.png" for digest in one.exemplars}
+            found |= {f"held-out/{one.folder}/{digest}.png" for digest in one.held_out}
+        return found
+
+
+def to_bytes(manifest: Manifest) -> bytes:
+    """The manifest as it is written."""
+    record = {_KEY: FORMAT, **asdict(manifest)}
+    for name in (*_OF_THE_MACHINE, *_OF_A_RUN):
+        del record["settings"]["experiment"][name]
+    for one, said in zip(manifest.classes, record["classes"], strict=True):
+        said["folder"] = one.folder
+    record["sha256"] = _digest(record)
+    return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in record.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def read_manifest(root: Path) -> tuple[Manifest, bytes]:
+    """The manifest, every value of it checked, and its bytes."""
+    try:
+        data = read_inside(root, MANIFEST, _MOST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        begun = (root / "unfinished").is_dir()
+        raise FolderError(
+            f"{root}: there is no model here"
+            + ("; a first learn was begun and not finished" if begun else "; make one with scail learn")
+        ) from None
+    except OSError as error:
+        raise DamagedModel(f"{root / MANIFEST}: {error.strerror or error}") from error
+    try:
+        return _parse(json.loads(data)), data
+    except DamagedModel as error:
+        raise DamagedModel(f"{root / MANIFEST}: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, FolderError):
+            raise
+        raise DamagedModel(f"{root / MANIFEST}: {error or type(error).__name__}; restore it from a copy") from error
+
+
+def _parse(record: Any) -> Manifest:
+    if not isinstance(record, dict) or _KEY not in record:
+        raise DamagedModel("not the manifest of a scail model")
+    if record[_KEY] != FORMAT:
+        raise FolderError(
+            f"a model of format {record[_KEY]!r}, this scail reads format {FORMAT}: use the scail that wrote it"
+        )
+    if record.get("sha256") != _digest(record):
+        raise DamagedModel("its checksum does not match; restore it from a copy")
+    classes = tuple(_class(one) for one in _list(record["classes"]))
+    names = [one.name for one in classes]
+    if not names or len(set(names)) != len(names):
+        raise DamagedModel("no classes, or two of the same name")
+    firsts = [one.first_state for one in classes]
+    if firsts != sorted(firsts) or firsts[0] < 0:
+        raise DamagedModel("states of the classes are not in order")
+    manifest = Manifest(
+        settings=_settings(record["settings"]),
+        classes=classes,
+        network=_tensor_file(record["network"], "network"),
+        evidence=_tensor_file(record["evidence"], "evidence"),
+        calls=_checked(record["calls"], int, "calls"),
+        history=tuple(_checked(one, dict, "history") for one in _list(record["history"])),
+        accuracy=_checked(record["accuracy"], dict | None, "accuracy"),
+        difference=_checked(record["difference"], dict | None, "difference"),
+        changed=_checked(record["changed"], str, "changed"),
+        scail=_checked(record["scail"], str, "scail"),
+    )
+    kept = sum(len(one.exemplars) + len(one.held_out) for one in classes)
+    if kept > manifest.settings.memory:
+        raise DamagedModel(f"{kept} images are kept, more than the memory of {manifest.settings.memory}")
+    return manifest
+
+
+def _list(value: Any) -> list[Any]:
+    found: list[Any] = _checked(value, list, "a list")
+    return found
+
+
+def _class(record: Any) -> ClassRecord:
+    name = _checked(record["name"], str, "name")
+    hashes = [tuple(_list(record[key])) for key in ("exemplars", "held_out")]
+    for digest in (*hashes[0], *hashes[1]):
+        if not isinstance(digest, str) or len(digest) != 32 or set(digest) - _HEX:
+            raise DamagedModel(f"{str(digest)[:50]!r}: expected a hash of 32 digits")
+    if not CLASS_FOLDER.fullmatch(class_folder(name)) or record.get("folder") != class_folder(name):
+        raise DamagedModel(f"class {name[:50]!r}: its folder is not the one of its name")
+    return ClassRecord(name, _checked(record["first_state"], int, "first_state"), *hashes)
+
+
+def _tensor_file(record: Any, kind: str) -> TensorFile:
+    name, digest = _checked(record["name"], str, kind), _checked(record["sha256"], str, kind)
+    if not TENSOR_FILE.fullmatch(name) or not name.startswith(kind):
+        raise DamagedModel(f"{name[:80]!r}: not the name of a file of this folder")
+    return TensorFile(name, digest)
+
+
+def _settings(record: Any) -> Settings:
+    """The settings; values that this scail adds have their defaults, values that it does not know are an error."""
+    own = dict(_checked(record, dict, "settings"))
+    own["shape"] = _build(Shape, own["shape"])
+    own["experiment"] = _build(Experiment, own["experiment"])
+    settings = _build(Settings, own)
+    assert isinstance(settings, Settings)
+    check_method(settings.method, settings.memory)
+    network = settings.experiment.network
+    if network not in NETWORKS and not network.removeprefix("timm:").replace("_", "").replace(".", "").isalnum():
+        raise DamagedModel(f"network {network[:50]!r}: not a name that scail knows")
+    if not 0 <= settings.validation < 1 or settings.method not in METHODS:
+        raise DamagedModel("settings out of bounds")
+    return settings
+
+
+def _build(kind: type, record: Any) -> Any:
+    """A frozen dataclass from a record of JSON, every value of the type that it should have."""
+    given = dict(_checked(record, dict, kind.__name__))
+    hints = get_type_hints(kind)
+    unknown = given.keys() - {f.name for f in fields(kind)}
+    if unknown:
+        raise FolderError(f"{kind.__name__} has {min(unknown)!r}, which this scail does not know: use a newer one")
+    return kind(**{name: _checked(value, hints[name], name) for name, value in given.items()})
+
+
+def _checked(value: Any, hint: Any, name: str) -> Any:
+    """The value, if JSON could have given it for this type; tuples and dataclasses are made of what JSON has."""
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        for one in get_args(hint):
+            try:
+                return _checked(value, one, name)
+            except DamagedModel:
+                continue
+    elif origin is Literal:
+        if value in get_args(hint):
+            return value
+    elif origin is tuple and isinstance(value, list):
+        return tuple(_checked(one, get_args(hint)[0], name) for one in value)
+    elif is_dataclass(hint) and isinstance(hint, type):
+        return value if isinstance(value, hint) else _build(hint, value)
+    elif hint is NoneType:
+        if value is None:
+            return value
+    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return value
+    raise DamagedModel(f"{name} is {str(value)[:50]!r}, expected {getattr(hint, '__name__', hint)}")
