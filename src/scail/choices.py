@@ -48,8 +48,7 @@ def first_settings(wishes: Wishes, images: Tensor, fabric: Fabric, say: Callable
     shape = Shape(*images.shape[1:])
     pixels = min(shape.height, shape.width)
     experiment = _experiment(wishes, pixels, len(images), fabric.device.type != "cpu", say)
-    experiment = replace(experiment, padding=max(1, min(experiment.padding, pixels // 8)), seed=wishes.seed)
-    experiment = with_epochs(replace(experiment, image_size=None), wishes.epochs)
+    experiment = with_epochs(replace(experiment, seed=wishes.seed, image_size=None), wishes.epochs)
     return Settings(method, select, wishes.memory, float(wishes.validation), wishes.mirror, shape, experiment)
 
 
@@ -61,7 +60,7 @@ def _experiment(wishes: Wishes, pixels: int, images: int, accelerator: bool, say
         name, why = choose_backbone(pixels, images, accelerator)
         if wishes.backbone == "auto":
             say(f"network: {name}, for {why}")
-        return learning(images, name if wishes.backbone == "auto" else wishes.backbone)
+        return learning(images, pixels, name if wishes.backbone == "auto" else wishes.backbone)
     elif wishes.recipe in RECIPES:
         found = RECIPES[wishes.recipe]("glyphs" if pixels <= _SMALL else "photos")
     else:

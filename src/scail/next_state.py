@@ -145,7 +145,7 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
         )
     exemplars = Kept.chosen(images, learned.memory)
     learned = replace(learned, memory=exemplars.memory)
-    after = Model(settings, lesson.classes, learned, exemplars, _nothing(settings, settings.held_out_places))
+    after = Model(settings, lesson.classes, learned, exemplars, _nothing(settings, 0, len(lesson.classes)))
     after = _measured(model, after, lesson)
     record: dict[str, Any] = {"when": _now(), "new": list(lesson.new_classes), "more": list(lesson.seen_again)}
     record |= {"images": len(lesson.new) + len(lesson.more), "epochs": trainer.epochs(task.state)}
@@ -158,9 +158,11 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
-def _nothing(settings: Settings, places: int) -> Kept:
-    shape = settings.shape
-    return Kept(torch.empty(0, shape.channels, shape.height, shape.width, dtype=torch.uint8), Memory(places))
+def _nothing(settings: Settings, places: int, classes: int = 0) -> Kept:
+    """No images of so many classes."""
+    shape, none = settings.shape, torch.empty(0, dtype=torch.int64)
+    pixels = torch.empty(0, shape.channels, shape.height, shape.width, dtype=torch.uint8)
+    return Kept(pixels, Memory(places, (none,) * classes))
 
 
 def _moved(before: Learned | None, by: int) -> Learned | None:

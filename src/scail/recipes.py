@@ -239,8 +239,9 @@ DEFAULT_METHOD = "scail"
 """What a classifier that keeps learning uses, unless another method is asked for."""
 
 
-def learning(images: int, network: str) -> Experiment:
-    """For a classifier that keeps learning: how long it trains goes by how many images its first state has.
+def learning(images: int, pixels: int, network: str) -> Experiment:
+    """For a classifier that keeps learning: how long it trains goes by how many images its first state has,
+    and how far they are shifted by their size.
 
     A later state starts from a fixed rate, not from one divided by the number of the state: nobody knows how many
     states will come, and a class that comes as the hundredth is to be learned like the second.
@@ -253,6 +254,7 @@ def learning(images: int, network: str) -> Experiment:
     return Experiment(
         recipe="learning",
         network=network,
+        padding=min(4, max(1, pixels // 8)),
         first_schedule=first,
         later_schedule=later,
         balanced_schedule=replace(later, lr=0.005),

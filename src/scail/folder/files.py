@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scail.store import Checkpoint, Entry
 
-_SECONDS_BETWEEN = float(os.environ.get("SCAIL_CHECKPOINT_SECONDS") or 5)
+_SECONDS_BETWEEN = 5.0  # of an unfinished training on the disk
 MANIFEST = "manifest.json"
 LOCK = "learn.lock"
 UNFINISHED = "unfinished"

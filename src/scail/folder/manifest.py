@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -108,11 +109,9 @@ def read_manifest(root: Path) -> tuple[Manifest, bytes]:
         raise DamagedModel(f"{root / MANIFEST}: {error.strerror or error}") from error
     try:
         return _parse(json.loads(data)), data
-    except DamagedModel as error:
-        raise DamagedModel(f"{root / MANIFEST}: {error}") from error
+    except FolderError as error:
+        raise type(error)(f"{root / MANIFEST}: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, FolderError):
-            raise
         raise DamagedModel(f"{root / MANIFEST}: {error or type(error).__name__}; restore it from a copy") from error
 
 
@@ -182,7 +181,7 @@ def _settings(record: Any) -> Settings:
     assert isinstance(settings, Settings)
     check_method(settings.method, settings.memory)
     network = settings.experiment.network
-    if network not in NETWORKS and not network.removeprefix("timm:").replace("_", "").replace(".", "").isalnum():
+    if network not in NETWORKS and not re.fullmatch(r"timm:[A-Za-z0-9_.]+", network):  # nothing to be fetched
         raise DamagedModel(f"network {network[:50]!r}: not a name that scail knows")
     if not 0 <= settings.validation < 1 or settings.method not in METHODS:
         raise DamagedModel("settings out of bounds")

@@ -65,15 +65,15 @@ def read_model(root: Path, pictures: bool = True) -> tuple[Model, str]:
 
 def _read(root: Path, manifest: Manifest, pictures: bool) -> Model:
     settings, classes = manifest.settings, manifest.classes
-    network = _network(manifest, _tensors(root, manifest.network))
+    network = _network(root, manifest, _tensors(root, manifest.network))
     kept = [
         _kept(root, manifest, kind, places, pictures)
         for kind, places in (("exemplars", settings.exemplar_places), ("held-out", settings.held_out_places))
     ]
     tensors = _tensors(root, manifest.evidence)
-    evidence = _evidence(tensors, manifest, network.feature_size, kept[0].memory)
+    evidence = _evidence(root, tensors, manifest, network.feature_size, kept[0].memory)
     carried = {name.removeprefix("carried."): t for name, t in tensors.items() if name.startswith("carried.")}
-    _check_carried(carried, len(classes), network.feature_size)
+    _check_carried(root, carried, len(classes), network.feature_size)
     return Model(
         settings=settings,
         classes=tuple(one.name for one in classes),
@@ -100,17 +100,19 @@ def _tensors(root: Path, file: TensorFile) -> dict[str, Tensor]:
         raise DamagedModel(f"{root / file.name}: not a safetensors file ({error})") from error
 
 
-def _network(manifest: Manifest, weights: dict[str, Tensor]) -> Network:
+def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Network:
     settings, classes = manifest.settings, len(manifest.classes)
     if weights.get("linear.bias", torch.empty(0)).shape != (classes,):
-        raise DamagedModel(f"{manifest.network.name}: its layer is not one for {classes} classes")
+        raise DamagedModel(f"{root / manifest.network.name}: its layer is not one for {classes} classes")
     network = create_network(
         settings.experiment.network, settings.shape.channels, classes, generator_for(0, "overwritten")
     )
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
-        raise DamagedModel(f"{manifest.network.name}: not the weights of {network.name} ({error})") from error
+        raise DamagedModel(
+            f"{root / manifest.network.name}: not the weights of {network.name} ({str(error)[:200]})"
+        ) from error
     return network.eval()
 
 
@@ -132,12 +134,14 @@ def _kept(root: Path, manifest: Manifest, kind: str, places: int, pictures: bool
     return Kept(torch.stack(images) if images else empty, memory)
 
 
-def _evidence(tensors: Mapping[str, Tensor], manifest: Manifest, feature_size: int, memory: Memory) -> Evidence:
+def _evidence(
+    root: Path, tensors: Mapping[str, Tensor], manifest: Manifest, feature_size: int, memory: Memory
+) -> Evidence:
     """What the heads may see, of the shapes that it must have."""
     try:
         evidence = Evidence(**{f.name: tensors[f.name] for f in fields(Evidence)})
     except KeyError as error:
-        raise DamagedModel(f"{manifest.evidence.name}: has no {error}") from error
+        raise DamagedModel(f"{root / manifest.evidence.name}: has no {error}") from error
     firsts = [one.first_state for one in manifest.classes]
     count, states = len(firsts), firsts[-1] + 1
     kept, new = len(memory), len(evidence.new_labels_M)
@@ -147,19 +151,19 @@ def _evidence(tensors: Mapping[str, Tensor], manifest: Manifest, feature_size: i
         tensor, letters = getattr(evidence, f.name), f.name.rpartition("_")[2]
         whole = f.name.startswith(("first_state", "train_count")) or "labels" in f.name
         if tuple(tensor.shape) != tuple(expected[letters]) or tensor.dtype != (torch.int64 if whole else torch.float32):
-            raise DamagedModel(f"{manifest.evidence.name}: {f.name} is {tuple(tensor.shape)} of {tensor.dtype}")
+            raise DamagedModel(f"{root / manifest.evidence.name}: {f.name} is {tuple(tensor.shape)} of {tensor.dtype}")
     if evidence.first_state_C.tolist() != firsts or not torch.equal(evidence.exemplar_labels_E, memory.labels):
-        raise DamagedModel(f"{manifest.evidence.name}: does not fit the manifest")
+        raise DamagedModel(f"{root / manifest.evidence.name}: does not fit the manifest")
     if new and not 0 <= int(evidence.new_labels_M.min()) <= int(evidence.new_labels_M.max()) < count:
-        raise DamagedModel(f"{manifest.evidence.name}: labels of classes that there are not")
+        raise DamagedModel(f"{root / manifest.evidence.name}: labels of classes that there are not")
     return evidence
 
 
-def _check_carried(carried: Mapping[str, Tensor], classes: int, feature_size: int) -> None:
+def _check_carried(root: Path, carried: Mapping[str, Tensor], classes: int, feature_size: int) -> None:
     expected = {"svm_weight": (classes, feature_size), "svm_bias": (classes,), "c": (), "alpha": (), "beta": ()}
     for name, shape in expected.items():
         if name in carried and tuple(carried[name].shape) != shape:
-            raise DamagedModel(f"{name} is {tuple(carried[name].shape)}, expected {shape}")
+            raise DamagedModel(f"{root}: {name} is {tuple(carried[name].shape)}, expected {shape}")
     newest = carried.get("newest", torch.tensor([0, classes]))
     if newest.shape != (2,) or not 0 <= int(newest[0]) <= int(newest[1]) <= classes:
-        raise DamagedModel(f"newest is {newest.tolist()}, expected a range of classes")
+        raise DamagedModel(f"{root}: newest is {newest.tolist()}, expected a range of classes")

@@ -1,0 +1,385 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from little import little, little_images
+from PIL import Image
+
+from scail import IncrementalClassifier
+from scail.folder import DamagedModel, FolderError, look
+from scail.folder.files import class_folder
+from scail.in_folder import forget_in, learn_into
+
+NAMES = ("a", "b/../../c", "ä cat")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A folder that learned twice, with held-out images."""
+    root = tmp_path_factory.mktemp("folder") / "model"
+    clf = little(memory=20, validation=0.2).learn(*little_images(*NAMES[:2], each=8))
+    clf.learn(*little_images(NAMES[2], each=8)).save(root)
+    return root
+
+
+@pytest.fixture
+def folder(original, tmp_path):
+    """A copy of it, to do things to."""
+    return Path(shutil.copytree(original, tmp_path / "model"))
+
+
+def manifest_of(root):
+    return json.loads((root / "manifest.json").read_text())
+
+
+def rewrite(root, change):
+    """Change the manifest as one who knows its checksum would."""
+    record = manifest_of(root)
+    change(record)
+    rest = {key: value for key, value in record.items() if key != "sha256"}
+    record["sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    (root / "manifest.json").write_text(json.dumps(record))
+
+
+def files_in(root):
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+def test_what_is_read_is_what_was_written(original):
+    clf = IncrementalClassifier.load(original, verbose=False)
+    images = little_images(*NAMES, seed=1)[0]
+    quick = IncrementalClassifier.load(original, verbose=False, pictures=False)
+    assert clf.classes_ == NAMES and clf.states_ == (NAMES[:2], NAMES[2:])
+    assert np.array_equal(clf.predict_proba(images), quick.predict_proba(images))
+    assert clf.model_.difference is not None and len(clf.model_.history) == 2
+    with pytest.raises(ValueError, match="read without its pictures, and can classify but not learn"):
+        quick.learn(*little_images("d"))
+
+
+def test_exemplars_are_pictures_that_people_can_look_at(original):
+    model = IncrementalClassifier.load(original).model_
+    manifest = look(original).manifest
+    for c, one in enumerate(manifest.classes):
+        for digest, row in zip(one.exemplars, model.exemplars.memory.exemplars[c].tolist(), strict=True):
+            picture = Image.open(original / "exemplars" / class_folder(one.name) / f"{digest}.png")
+            assert np.array_equal(np.asarray(picture), model.exemplars.images[row, 0].numpy())
+    kept = [name for name in files_in(original) if name.endswith(".png")]
+    assert 0 < len(kept) <= model.settings.memory
+    assert {name.split("/")[0] for name in kept} == {"exemplars", "held-out"}
+
+
+def test_nothing_in_the_folder_is_there_without_need(original):
+    assert files_in(original) - {"learn.lock"} == look(original).manifest.files() | {"manifest.json"}
+
+
+def test_a_folder_does_not_grow_with_the_calls(tmp_path):
+    sizes = []
+    for i in range(12):
+        learn_into(tmp_path / "m", *little_images("a", "b", each=4, seed=i), make=lambda: little(memory=6))
+        sizes.append((len(files_in(tmp_path / "m")), look(tmp_path / "m").size))
+        assert len([name for name in files_in(tmp_path / "m") if name.endswith(".png")]) <= 6
+    assert sizes[-1][0] == sizes[1][0]
+    assert sizes[-1][1] < sizes[1][1] + 4000  # only the lines of the history
+
+
+def test_an_unchanged_exemplar_is_not_written_again(folder):
+    def times():
+        return {p: p.stat().st_mtime_ns for p in folder.rglob("*.png")}
+
+    before = times()
+    learn_into(folder, *little_images("d", each=4))
+    kept = before.keys() & times().keys()
+    assert kept and all(times()[path] == before[path] for path in kept)
+
+
+@pytest.mark.parametrize("pictures", [True, False])
+def test_no_half_of_a_model_is_ever_read(folder, pictures):
+    """A reader that met the files of the old model taken away begins again with the new manifest."""
+    from scail.folder import read
+
+    newer = little().learn(*little_images("x", "y"))
+    real, done = read._tensors, []
+
+    def disturbed(root, file):
+        if not done:
+            done.append(newer.save(folder, overwrite=True))
+        return real(root, file)
+
+    read._tensors = disturbed
+    try:
+        assert IncrementalClassifier.load(folder, pictures=pictures).classes_ == ("x", "y")
+    finally:
+        read._tensors = real
+    assert done
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def first(root, pattern):
+    return sorted(root.glob(pattern))[0]
+
+
+DAMAGES = {
+    "a changed network": lambda root: flip(first(root, "network-*")),
+    "a cut network": lambda root: os.truncate(first(root, "network-*"), 100),
+    "no network": lambda root: first(root, "network-*").unlink(),
+    "changed evidence": lambda root: flip(first(root, "evidence-*")),
+    "a changed exemplar": lambda root: flip(first(root, "exemplars/*/*.png")),
+    "no exemplar": lambda root: first(root, "exemplars/*/*.png").unlink(),
+    "another exemplar": lambda root: Image.new("L", (8, 8), 7).save(first(root, "exemplars/*/*.png")),
+    "a large exemplar": lambda root: Image.new("L", (3000, 3000)).save(first(root, "exemplars/*/*.png")),
+    "a GIF for an exemplar": lambda root: Image.new("L", (8, 8)).save(first(root, "exemplars/*/*.png"), "GIF"),
+    "a huge file": lambda root: os.truncate(first(root, "exemplars/*/*.png"), 10**9),
+    "a cut manifest": lambda root: os.truncate(root / "manifest.json", 500),
+    "a changed manifest": lambda root: (root / "manifest.json").write_text(
+        (root / "manifest.json").read_text().replace('"first_state": 0', '"first_state": 1', 1)
+    ),
+    "an empty manifest": lambda root: (root / "manifest.json").write_text("{}"),
+    "a list for a manifest": lambda root: (root / "manifest.json").write_text("[1, 2]"),
+    "bytes for a manifest": lambda root: (root / "manifest.json").write_bytes(b"\xff\xfe\x00"),
+    "nested without end": lambda root: (root / "manifest.json").write_text("[" * 100_000),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_damage_is_named_and_nothing_is_made_of_it(folder, damage):
+    damage(folder)
+    before = files_in(folder)
+    with pytest.raises(FolderError, match=r"model.*: "):
+        IncrementalClassifier.load(folder)
+    with pytest.raises(FolderError):
+        forget_in(folder, "a")
+    assert files_in(folder) | {"learn.lock"} == before | {"learn.lock"}
+
+
+class Evil:
+    """What a pickle could do."""
+
+    def __reduce__(self):
+        return (os.mkdir, (os.environ["SCAIL_EVIL"],))
+
+
+def replaced(kind):
+    """Put a file of this kind in place of the network, with a manifest that knows its checksum."""
+
+    def change(root):
+        old = first(root, "network-*")
+        data = kind()
+        digest = hashlib.sha256(data).hexdigest()
+        name = f"network-{digest[:32]}.safetensors"
+        old.unlink()
+        (root / name).write_bytes(data)
+        rewrite(root, lambda record: record.update(network={"name": name, "sha256": digest}))
+
+    return change
+
+
+def pickled():
+    return pickle.dumps(Evil())
+
+
+def torch_saved():
+    from io import BytesIO
+
+    file = BytesIO()
+    torch.save({"linear.bias": Evil()}, file)
+    return file.getvalue()
+
+
+def no_tensors():
+    from safetensors.torch import save
+
+    return save({"linear.bias": torch.zeros(3)})
+
+
+def set_in(*path, value):
+    def change(record):
+        *most, last = path
+        for key in most:
+            record = record[key]
+        record[last] = value
+
+    return lambda root: rewrite(root, change)
+
+
+CRAFTED = {
+    "a pickle for the network": replaced(pickled),
+    "torch's pickle for the network": replaced(torch_saved),
+    "a network without weights": replaced(no_tensors),
+    "a network elsewhere": set_in("network", "name", value="../../network-" + "0" * 32 + ".safetensors"),
+    "an absolute path": set_in("evidence", "name", value="/etc/passwd"),
+    "an exemplar elsewhere": set_in("classes", 0, "exemplars", value=["../../../../etc/passwd"]),
+    "a folder elsewhere": set_in("classes", 0, "folder", value="../../.."),
+    "a class of another type": set_in("classes", 0, "name", value=["a"]),
+    "two classes of one name": set_in("classes", 1, "name", value="a"),
+    "no classes": set_in("classes", value=[]),
+    "classes of another type": set_in("classes", value="abc"),
+    "another format": set_in("scail model, format", value=99),
+    "an unknown network": set_in("settings", "experiment", "network", value="os.system"),
+    "a network to be fetched": set_in("settings", "experiment", "network", value="timm:hf-hub:evil/model"),
+    "huge images": set_in("settings", "shape", "height", value=10**9),
+    "many channels": set_in("settings", "shape", "channels", value=10**9),
+    "an unknown method": set_in("settings", "method", value="nosuch"),
+    "full": set_in("settings", "method", value="full"),
+    "text for a number": set_in("settings", "memory", value="20"),
+    "a small memory": set_in("settings", "memory", value=3),
+    "text for epochs": set_in("settings", "experiment", "later_schedule", "epochs", value="7"),
+    "a strange setting": set_in("settings", "experiment", "command", value="rm"),
+    "states out of order": set_in("classes", 0, "first_state", value=7),
+    "a negative state": set_in("classes", 0, "first_state", value=-1),
+    "history of another type": set_in("history", value=3),
+    "null for settings": set_in("settings", value=None),
+}
+
+
+@pytest.mark.parametrize("craft", CRAFTED.values(), ids=CRAFTED.keys())
+def test_a_crafted_folder_is_an_error_and_runs_nothing(folder, craft, tmp_path, monkeypatch):
+    monkeypatch.setenv("SCAIL_EVIL", str(tmp_path / "evil"))
+    craft(folder)
+    with pytest.raises(FolderError, match="model"):
+        IncrementalClassifier.load(folder)
+    assert not (tmp_path / "evil").exists()
+
+
+def test_the_way_of_crafting_itself_is_no_error(folder):
+    rewrite(folder, lambda record: None)
+    IncrementalClassifier.load(folder)
+
+
+def link(root, name):
+    """Move a part of the folder outside, and put a link in its place."""
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (root / name).rename(outside / "it")
+    (root / name).symlink_to(outside / "it")
+
+
+@pytest.mark.parametrize("pattern", ["network-*", "exemplars", "exemplars/*", "exemplars/*/*.png", "manifest.json"])
+def test_links_are_not_followed(folder, pattern):
+    link(folder, str(first(folder, pattern).relative_to(folder)))
+    outside = {path: path.stat().st_mtime_ns for path in (folder.parent / "outside").rglob("*")}
+    with pytest.raises(FolderError, match=r"link|plain file"):
+        IncrementalClassifier.load(folder)
+    with pytest.raises(FolderError):
+        learn_into(folder, *little_images("d"), make=little)
+    assert {path: path.stat().st_mtime_ns for path in (folder.parent / "outside").rglob("*")} == outside
+
+
+@pytest.mark.parametrize("name", ["unfinished", "learn.lock", "held-out"])
+def test_nothing_is_written_through_a_link(folder, name):
+    target = folder.parent / "precious"
+    if name == "learn.lock":
+        (folder / name).unlink(missing_ok=True)
+        target.write_text("do not touch")
+    else:
+        shutil.rmtree(folder / name, ignore_errors=True)
+        target.mkdir()
+        (target / "file").write_text("do not touch")
+    (folder / name).symlink_to(target)
+    with pytest.raises(FolderError, match="a symbolic link, which a model's folder does not have"):
+        learn_into(folder, *little_images("d"), make=little)
+    assert (target if target.is_file() else target / "file").read_text() == "do not touch"
+
+
+def test_a_newer_format_names_the_way_out(folder):
+    set_in("scail model, format", value=99)(folder)
+    with pytest.raises(FolderError, match="format 99, this scail reads format 1: use the scail that wrote it"):
+        IncrementalClassifier.load(folder)
+
+
+def test_no_model_is_a_clear_error(tmp_path):
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(FolderError, match="there is no model here; make one with scail learn"):
+            IncrementalClassifier.load(place)
+    with pytest.raises(FolderError, match="there is no model here"):
+        forget_in(tmp_path / "nowhere", "a")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_folder_of_something_else_is_not_touched(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(FolderError, match=r"holds 'thesis.txt' and is not a scail model"):
+        little().learn(*little_images("a", "b")).save(tmp_path)
+    assert files_in(tmp_path) == {"thesis.txt"}
+
+
+def test_a_file_of_ones_own_in_the_folder_stays(folder):
+    (folder / "notes.txt").write_text("mine")
+    (folder / "exemplars" / "notes.txt").write_text("mine")
+    learn_into(folder, *little_images("d"))
+    assert {"notes.txt", "exemplars/notes.txt"} <= files_in(folder)
+
+
+def test_saving_over_another_model_must_be_asked_for(folder):
+    other = little().learn(*little_images("x", "y"))
+    with pytest.raises(FolderError, match="holds another model, or was changed since it was read"):
+        other.save(folder)
+    mine, yours = (IncrementalClassifier.load(folder, verbose=False) for _ in range(2))
+    mine.learn(*little_images("d")).save(folder)
+    mine.learn(*little_images("e")).save(folder)
+    with pytest.raises(FolderError, match="was changed since it was read"):
+        yours.learn(*little_images("f")).save(folder)
+    assert IncrementalClassifier.load(folder).classes_ == (*NAMES, "d", "e")
+    other.save(folder, overwrite=True)
+    assert IncrementalClassifier.load(folder).classes_ == ("x", "y")
+
+
+def test_forgetting_takes_everything_of_the_class_from_the_disk(folder):
+    name = NAMES[1]
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    pictures = {path for path in before if path.parent.name == class_folder(name)}
+    rows = IncrementalClassifier.load(folder).model_.learned
+    (folder / "unfinished").mkdir()
+    (folder / "unfinished" / "half.safetensors").write_bytes(b"weights that saw it")
+    (folder / "network-00000000000000000000000000000000.safetensors").write_bytes(b"an older copy")
+    forget_in(folder, name)
+    left = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert len(pictures) >= 2 and not pictures & left.keys()
+    assert not (folder / "exemplars" / class_folder(name)).exists()
+    assert not (folder / "unfinished").exists()
+    assert not {path.name for path in left} & {path.name for path in before if path.suffix == ".safetensors"}
+    initial, current = rows.evidence.initial_weight_CD[1], rows.network.linear.weight[1].detach()
+    for path, data in left.items():
+        assert name.encode() not in data and json.dumps(name)[1:-1].encode() not in data, path
+        assert initial.numpy().tobytes() not in data and current.numpy().tobytes() not in data
+    assert files_in(folder) - {"learn.lock"} == look(folder).manifest.files() | {"manifest.json"}
+    assert IncrementalClassifier.load(folder).classes_ == (NAMES[0], NAMES[2])
+    with pytest.raises(ValueError, match="is not known"):
+        forget_in(folder, name)
+
+
+def test_a_folder_that_cannot_be_written_is_a_clear_error(folder, monkeypatch):
+    from scail.folder import write
+
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    before = look(folder).stamp
+    monkeypatch.setattr(write, "write_new", full)
+    with pytest.raises(FolderError, match="No space left on device; the model that was there is as it was"):
+        learn_into(folder, *little_images("d"))
+    assert look(folder).stamp == before
+    IncrementalClassifier.load(folder)
+
+
+def test_names_of_classes_never_make_a_path():
+    for name in ("..", "/etc/passwd", "a/b", "CON", "", "ü" * 300, "a\\b", ".hidden", "a\0b"):
+        folder = class_folder(name)
+        assert "/" not in folder and "\\" not in folder and not folder.startswith(".") and len(folder) < 60
+    assert class_folder("a b") != class_folder("a-b")
+
+
+def test_it_is_a_damaged_model_and_so_a_users_error():
+    assert issubclass(DamagedModel, ValueError)
