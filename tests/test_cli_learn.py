@@ -1,0 +1,222 @@
+"""The command line of a classifier that keeps learning."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from little import little_images
+from PIL import Image
+
+from scail.cli import main
+
+QUICK = ("--epochs", "1", "--image-size", "8", "--memory", "12")
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; gives its exit code, output and errors."""
+
+    def command(*words):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main([str(word) for word in words])
+        said = capsys.readouterr()
+        return end.value.code, said.out, said.err
+
+    return command
+
+
+def write_images(root, *classes, each=5, seed=0):
+    """A folder with a sub-folder of pictures per class."""
+    images, labels = little_images(*classes, each=each, seed=seed)
+    for i, (image, label) in enumerate(zip(images, labels, strict=True)):
+        (root / label).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(root / label / f"{i}.png")
+    return root
+
+
+@pytest.fixture
+def model(tmp_path, run):
+    """A model that has learned two classes."""
+    write_images(tmp_path / "first", "ant", "bee")
+    code, said, _ = run("learn", tmp_path / "m", tmp_path / "first", *QUICK)
+    assert code == 0
+    assert "network: resnet8, for small images (8 pixels), 10 of them, on a CPU" in said
+    assert "1 epochs of 10 images: about" in said
+    assert "2 classes in 1 state(s), 10 of at most 12 images kept" in said
+    return tmp_path / "m"
+
+
+def test_learn_extends_and_info_and_evaluate_tell(model, run, tmp_path):
+    more = write_images(tmp_path / "more", "cat", "ant", seed=1)
+    code, said, _ = run("learn", model, more)
+    assert code == 0 and "5 more images of 1 known class(es), ant: rehearsed" in said
+    code, said, _ = run("info", model)
+    assert code == 0 and "state 0: ant, bee\nstate 1: cat" in said and "method scail, herding exemplars" in said
+    info = json.loads(run("info", model, "--json")[1])
+    assert (info["classes"], info["memory"], info["exemplars"], info["top1"]) == (3, 12, 12, None)
+    assert info["states"] == {"0": ["ant", "bee"], "1": ["cat"]} and len(info["history"]) == 2
+    test = write_images(tmp_path / "test", "ant", "bee", "cat", seed=2)
+    found = json.loads(run("evaluate", model, test, "--json")[1])
+    assert {"top1", "top5", "classes", "memory", "exemplars"} <= found.keys()
+    assert found["images"] == 15 and found["top5"] == 100 and found["classes"] == 3
+    code, said, _ = run("evaluate", model, test)
+    assert f"15 images: top-1 {found['top1']:.1f} %, top-5 100.0 % (3 classes" in said
+    assert json.loads(run("evaluate", model, test, "--json", "--method", "ft_nem")[1])["method"] == "ft_nem"
+    code, _, error = run("evaluate", model, write_images(tmp_path / "strange", "dog"))
+    assert code == 2 and "class 'dog' was never learned" in error
+    assert run("evaluate", model, tmp_path / "test", "--classes", "ant,cat", "--json")[0] == 0
+
+
+def test_predict_in_every_form(model, run, tmp_path, monkeypatch):
+    folder = tmp_path / "first"
+    one = folder / "ant" / "0.png"
+    code, said, _ = run("predict", model, one)
+    assert code == 0 and said.startswith(f"{one}\t") and said.endswith(" %\n") and len(said.splitlines()) == 1
+    code, said, _ = run("predict", model, folder, "--top", "2", "--json")
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert len(lines) == 10 and all(len(line["top"]) == 2 for line in lines)
+    for line in lines:
+        assert sum(best["probability"] for best in line["top"]) == pytest.approx(1, abs=1e-5)
+    code, said, _ = run("predict", model, folder / "ant", folder / "bee" / "5.png", "--top", "5", "--csv")
+    rows = list(csv.DictReader(io.StringIO(said)))
+    assert len(rows) == 12 and rows[0].keys() == {"path", "rank", "class", "probability"}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{one}\n\n{folder / 'bee'}\n"))
+    assert len(run("predict", model)[1].splitlines()) == 6
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{one}\n"))
+    assert run("predict", model, "-")[1] == run("predict", model, one)[1]
+
+
+def test_predict_names_what_it_cannot_read_and_goes_on(model, run, tmp_path, monkeypatch):
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    one = tmp_path / "first" / "ant" / "0.png"
+    code, said, error = run("predict", model, tmp_path / "broken.png", one, tmp_path / "nosuch.jpg")
+    assert code == 2 and len(said.splitlines()) == 1 and said.startswith(str(one))
+    assert "broken.png: cannot be read as an image" in error and "nosuch.jpg: no such image" in error
+    assert "2 of 3 images could not be read; the others are classified" in error
+    (tmp_path / "empty").mkdir()
+    for words, message in (
+        ((one, "--json", "--csv"), "give one of them"),
+        ((one, "--top", "0"), "--top 0: expected 1 or more"),
+        ((tmp_path / "empty",), "no images in this folder"),
+        ((one, "--method", "icarl"), "without training these can: ft"),
+    ):
+        code, _, error = run("predict", model, *words)
+        assert code == 2 and message in error
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert "standard input has no paths" in run("predict", model)[2]
+    assert "there is no model here" in run("predict", tmp_path / "first", one)[2]
+
+
+def test_predict_and_python_agree(model, run, tmp_path):
+    from scail import IncrementalClassifier
+
+    paths = sorted((tmp_path / "first").rglob("*.png"))
+    clf = IncrementalClassifier.load(model)
+    lines = [json.loads(line) for line in run("predict", model, *paths, "--json")[1].splitlines()]
+    assert [line["top"][0]["class"] for line in lines] == clf.predict(paths).tolist()
+    best = clf.predict_proba(paths).max(1)
+    assert np.allclose([line["top"][0]["probability"] for line in lines], best, atol=1e-6)
+
+
+def test_what_is_fixed_cannot_be_changed_but_the_head_can(model, run, tmp_path):
+    more = write_images(tmp_path / "more", "cat")
+    for words in (("--memory", "500"), ("--seed", "3"), ("--image-size", "16"), ("--backbone", "resnet20")):
+        code, _, error = run("learn", model, more, *words)
+        assert code == 2 and "and this cannot be changed; leave the option out" in error
+    assert "without training these can" in run("learn", model, more, "--method", "bic")[2]
+    assert json.loads(run("info", model, "--json")[1])["calls"] == 1  # nothing happened
+    assert run("learn", model, more, *QUICK, "--method", "ft_init_l2")[0] == 0  # the same values may be given
+    assert json.loads(run("info", model, "--json")[1])["method"] == "ft_init_l2"
+
+
+def test_bad_input_is_a_clear_error_and_changes_nothing(model, run, tmp_path):
+    flat = tmp_path / "flat"
+    write_images(tmp_path / "x", "cat")
+    (tmp_path / "x" / "cat").rename(flat)
+    broken = write_images(tmp_path / "broken", "cat")
+    (broken / "cat" / "bad.png").write_bytes(b"no image")
+    for words, message in (
+        ((flat,), "images without labels cannot be learned; put them into one folder per class"),
+        ((tmp_path / "nosuch",), "unknown data set"),
+        ((broken,), "bad.png: cannot be read as an image"),
+        ((broken, "--epochs", "many"), "--epochs many: expected E, or E0,E"),
+        ((tmp_path / "first", "--classes", "dog"), "has no class 'dog'; it has ant, bee"),
+    ):
+        code, _, error = run("learn", model, *words)
+        assert code == 2 and message in error and "Traceback" not in error
+    assert json.loads(run("info", model, "--json")[1])["calls"] == 1
+    assert run("learn", model, broken, "--broken", "skip")[0] == 0
+    code, _, error = run("learn", tmp_path / "new", tmp_path / "first", "--method", "full")
+    assert code == 2 and "cannot keep learning" in error
+
+
+def test_diff_shows_what_the_last_learn_did_to_past_classes(run, tmp_path):
+    data, root = write_images(tmp_path / "first", "ant", "bee", each=10), tmp_path / "m"
+    assert (
+        run("learn", root, data, "--validation", "0.2", "--epochs", "1", "--image-size", "8", "--memory", "20")[0] == 0
+    )
+    code, _, error = run("diff", root)
+    assert code == 2 and "no class was known before its last learn" in error
+    run("learn", root, write_images(tmp_path / "more", "cat", each=10))
+    code, said, _ = run("diff", root)
+    assert code == 0 and "2 past classes, 4 held-out images: top-1" in said and "ant: " in said and "cat" not in said
+    found = json.loads(run("diff", root, "--json")[1])
+    assert found["images"] == 4 and set(found["classes"]) == {"ant", "bee"}
+    info = json.loads(run("info", root, "--json")[1])
+    assert info["held_out"] + info["exemplars"] <= 20 and info["top1"] is not None
+    pictures = list(root.rglob("*.png"))
+    assert len(pictures) == info["held_out"] + info["exemplars"]
+
+
+def test_diff_without_held_out_images_says_what_to_do(model, run):
+    code, _, error = run("diff", model)
+    assert code == 2 and "no images are held out; begin the model with learn --validation 0.1" in error
+
+
+def test_forget_says_what_stays(model, run):
+    code, said, _ = run("forget", model, "bee")
+    assert code == 0 and "'bee' is forgotten" in said and "carry traces of it until" in said
+    assert json.loads(run("info", model, "--json")[1])["states"] == {"0": ["ant"]}
+    code, _, error = run("forget", model, "bee")
+    assert code == 2 and "'bee' is not known; known are 'ant'" in error
+
+
+def test_export(model, run, tmp_path):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    code, said, _ = run("export", model, "--onnx", tmp_path / "m.onnx")
+    assert code == 0 and (tmp_path / "m.onnx").is_file() and "2 classes, method scail" in said
+
+
+def test_data_sets_by_name_can_be_learned_class_by_class(run, tmp_path):
+    root = tmp_path / "m"
+    assert run("learn", root, "digits", "--classes", "3,1", "--epochs", "1", "--memory", "10")[0] == 0
+    assert run("learn", root, "digits", "--classes", "7")[0] == 0
+    info = json.loads(run("info", root, "--json")[1])
+    assert info["states"] == {"0": ["1", "3"], "1": ["7"]} and info["shape"] == [1, 8, 8]
+    assert run("evaluate", root, "digits", "--classes", "1,3,7")[0] == 0  # its own test images
+    from scail import IncrementalClassifier
+
+    assert IncrementalClassifier.load(root).model_.settings.mirror is False  # digits say so themselves
+
+
+def test_a_list_file_and_a_folder_with_its_own_test_images(run, tmp_path):
+    write_images(tmp_path / "d" / "train", "ant", "bee")
+    write_images(tmp_path / "d" / "test", "ant", "bee", each=2, seed=3)
+    assert run("learn", tmp_path / "m", tmp_path / "d", *QUICK)[0] == 0
+    assert json.loads(run("evaluate", tmp_path / "m", tmp_path / "d", "--json")[1])["images"] == 4
+    lines = [f"d/train/ant/{i}.png cow" for i in range(3)]
+    (tmp_path / "images.lst").write_text("\n".join(lines))
+    assert run("learn", tmp_path / "m", tmp_path / "images.lst")[0] == 0
+    assert json.loads(run("info", tmp_path / "m", "--json")[1])["states"]["1"] == ["cow"]
+
+
+def test_the_commands_import_nothing_heavy():
+    code = "import sys, scail.cli; sys.exit(any(m in sys.modules for m in ('torch', 'numpy', 'PIL', 'onnx')))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
