@@ -26,6 +26,8 @@ class Wishes:
     memory: int
     method: str
     backbone: str
+    started: bool
+    """Whether there are weights to begin with."""
     recipe: str | Experiment
     validation: float
     mirror: bool
@@ -60,7 +62,7 @@ def _experiment(wishes: Wishes, pixels: int, images: int, accelerator: bool, say
         name, why = choose_backbone(pixels, images, accelerator)
         if wishes.backbone == "auto":
             say(f"network: {name}, for {why}")
-        return learning(images, pixels, name if wishes.backbone == "auto" else wishes.backbone)
+        return learning(images, pixels, name if wishes.backbone == "auto" else wishes.backbone, wishes.started)
     elif wishes.recipe in RECIPES:
         found = RECIPES[wishes.recipe]("glyphs" if pixels <= _SMALL else "photos")
     else:

@@ -174,8 +174,9 @@ class IncrementalClassifier:
 
     def _wishes(self) -> Wishes:
         return Wishes(
-            self.memory, self.method, self.backbone, self.recipe, self.validation, self.mirror, self.epochs, self.seed
-        )
+            self.memory, self.method, self.backbone, self.backbone_weights is not None, self.recipe, self.validation,
+            self.mirror, self.epochs, self.seed,
+        )  # fmt: skip
 
     def _start(self, settings: Settings) -> Network | None:
         if self._model is not None or self.backbone_weights is None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scail.exemplars import Memory
 from scail.heads import Evidence
 from scail.learner import Learned
 from scail.model import Kept, Model
-from scail.network import Network
+from scail.network import Network, empty_linear
 
 TRACES = (
     "The weights of the network, and rows of other classes that were learned against it, carry traces of it until the "
@@ -56,7 +56,7 @@ def _without_row(network: Network, label: int) -> Network:
     network = network.clone()
     weight, bias = (p.detach() for p in network.linear.parameters())
     left = _others(len(bias), label)
-    linear = nn.utils.skip_init(nn.Linear, network.feature_size, len(left))
+    linear = empty_linear(network.feature_size, len(left))
     with torch.no_grad():
         linear.weight.copy_(weight[left])
         linear.bias.copy_(bias[left])

@@ -25,6 +25,7 @@ def learn_into(
     make: Callable[[], IncrementalClassifier] = IncrementalClassifier,
     *,
     wait: bool = True,
+    verbose: bool = True,
     say: Say = lambda text: None,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> IncrementalClassifier:
@@ -37,7 +38,7 @@ def learn_into(
     with locked(root, wait, say):
         with clear_errors(root):
             sweep(root, unfinished=False)  # what a process that was killed left behind
-        clf = IncrementalClassifier.load(root) if (root / MANIFEST).exists() else make()
+        clf = IncrementalClassifier.load(root, verbose=verbose) if (root / MANIFEST).exists() else make()
         if callable(images):
             images, labels = images(clf)
         return clf.learn_and_save(root, images, labels, report)

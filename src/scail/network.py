@@ -32,7 +32,7 @@ class Network(nn.Module):
         self.register_buffer("mean", torch.zeros(channels))
         self.register_buffer("std", torch.ones(channels))
         self.backbone = backbone
-        self.linear = nn.utils.skip_init(nn.Linear, feature_size, num_classes)
+        self.linear = empty_linear(feature_size, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
         """N x D features of N uint8 images."""
@@ -48,7 +48,7 @@ class Network(nn.Module):
     def recreate_linear(self, num_classes: int, generator: Generator, keep_past: bool = False) -> None:
         """A fresh linear layer for `num_classes`; with `keep_past` the rows of the past classes stay as they are."""
         past = self.linear
-        fresh = nn.utils.skip_init(nn.Linear, self.feature_size, num_classes, device=self.mean.device)
+        fresh = empty_linear(self.feature_size, num_classes).to(self.mean.device)
         bound = 1 / math.sqrt(self.feature_size)  # as torch's own default for a linear layer
         with torch.no_grad():
             for values in (fresh.weight, fresh.bias):
@@ -169,8 +169,22 @@ def _resnet(name: str, channels: int, generator: Generator) -> tuple[nn.Module, 
     plan = NETWORKS[name]
     with torch.device("meta"):  # no weights are drawn here: the global random state is not touched
         backbone = ResNet(channels, plan)
-    _initialise(backbone.to_empty(device="cpu"), generator)
+    _fill_with_memory(backbone)
+    _initialise(backbone, generator)
     return backbone, plan.widths[-1]
+
+
+def empty_linear(feature_size: int, num_classes: int) -> nn.Linear:
+    """A linear layer whose weights are still to be filled in; the global random state is not touched."""
+    with torch.device("meta"):
+        linear = nn.Linear(feature_size, num_classes)
+    _fill_with_memory(linear)
+    return linear
+
+
+def _fill_with_memory(module: nn.Module) -> None:
+    """What `Module.to_empty` does. That function imports torch's compiler first, half a second."""
+    module._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype))
 
 
 def _timm_backbone(name: str, channels: int, generator: Generator, pretrained: bool) -> tuple[nn.Module, int]:

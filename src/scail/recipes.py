@@ -239,26 +239,29 @@ DEFAULT_METHOD = "scail"
 """What a classifier that keeps learning uses, unless another method is asked for."""
 
 
-def learning(images: int, pixels: int, network: str) -> Experiment:
+def learning(images: int, pixels: int, network: str, started: bool = False) -> Experiment:
     """For a classifier that keeps learning: how long it trains goes by how many images its first state has,
-    and how far they are shifted by their size.
+    and how far they are shifted by their size. `started`: it begins with weights that know something, and moves less.
 
     A later state starts from a fixed rate, not from one divided by the number of the state: nobody knows how many
     states will come, and a class that comes as the hundredth is to be learned like the second.
     """
     small = network in ("resnet8", "resnet20", "resnet32")
-    epochs = min(80, max(16, -(-25_000 // max(1, images)))) if small else min(60, max(30, -(-50_000 // max(1, images))))
+    passes, least, most = (25_000, 16, 80) if small else (50_000, 30, 60)
+    epochs = min(most, max(least, -(-passes // max(1, images))))
     batch, decay = (32, 5e-4) if small else (64, 1e-4)
-    first = Schedule(epochs=epochs, lr=0.1, batch_size=batch, weight_decay=decay, decay="cosine")
-    later = replace(first, epochs=max(8, epochs // 2), lr=0.05)
+    pace = 0.1 if started else 1.0
+    first = Schedule(epochs=epochs, lr=0.1 * pace, batch_size=batch, weight_decay=decay, decay="cosine")
+    later = replace(first, epochs=max(8, epochs // 2), lr=0.05 * pace)
+    distill = replace(first, epochs=max(10, epochs // 2), lr=(4.0 if small else 2.0) * pace, weight_decay=1e-5)
     return Experiment(
         recipe="learning",
         network=network,
         padding=min(4, max(1, pixels // 8)),
         first_schedule=first,
         later_schedule=later,
-        balanced_schedule=replace(later, lr=0.005),
-        distill_schedule=replace(first, epochs=max(10, epochs // 2), lr=4.0 if small else 2.0, weight_decay=1e-5),
+        balanced_schedule=replace(later, lr=0.005 * pace),
+        distill_schedule=distill,
         bic_first_schedule=first,
         bic_schedule=replace(later, weight_decay=2e-4 if small else 1e-4),
         bic_correction_schedule=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
