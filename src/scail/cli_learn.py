@@ -86,6 +86,7 @@ class Forget:
 def learn_command(command: Learn) -> None:
     """Learn, and say what came of it."""
     epochs = _epochs(command.epochs)
+    from scail.allocation import keep_freed_memory
     from scail.cli_store import human_size
     from scail.folder import look
     from scail.in_folder import learn_into
@@ -101,6 +102,7 @@ def learn_command(command: Learn) -> None:
             clf.mirror = mirror and not command.no_mirror
         return images, names
 
+    keep_freed_memory()
     with progress_bar() as report:
         clf = learn_into(
             command.model, prepared, make=lambda: _new(command), wait=not command.no_wait, say=_say, report=report
