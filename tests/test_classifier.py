@@ -361,6 +361,7 @@ def test_a_data_set_of_torch_brings_its_labels():
     assert clf.classes_ == ("a", "b")
     assert same_network(clf.model_.learned.network, little().learn(images, labels).model_.learned.network)
     assert 0 <= clf.score(Pairs()) <= 1
+    assert clf.predict(Pairs()).tolist() == clf.predict(images).tolist()
     with pytest.raises(ValueError, match=r"expected \(image, label\) pairs"):
         little().learn(torch.utils.data.TensorDataset(torch.zeros(3, 1, 8, 8)))
 
@@ -377,7 +378,7 @@ def test_a_hugging_face_data_set_brings_its_labels():
     clf = little(image_size=8).learn(table)
     assert clf.classes_ == ("a", "b")
     assert clf.model_.settings.shape == replace(clf.model_.settings.shape, channels=3, height=8, width=8)
-    assert clf.predict(table[:3]["image"]).shape == (3,)
+    assert clf.predict(table[:3]["image"]).tolist() == clf.predict(table).tolist()[:3]
     unlabelled = table.cast_column("label", datasets.Value("int64")).map(lambda row: {"label": -1})
     unlabelled = unlabelled.cast_column("label", datasets.ClassLabel(names=["a", "b"]))
     with pytest.raises(ValueError, match="Images without labels cannot be learned"):

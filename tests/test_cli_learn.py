@@ -130,6 +130,8 @@ def test_what_is_fixed_cannot_be_changed_but_the_head_can(model, run, tmp_path):
     for words in (("--memory", "500"), ("--seed", "3"), ("--image-size", "16"), ("--backbone", "resnet20")):
         code, _, error = run("learn", model, more, *words)
         assert code == 2 and "and this cannot be changed; leave the option out" in error
+    assert "this cannot be changed" in run("learn", model, more, "--no-mirror")[2]
+    assert "only a first learn takes it" in run("learn", model, more, "--recipe", "quick")[2]
     assert "without training these can" in run("learn", model, more, "--method", "bic")[2]
     assert json.loads(run("info", model, "--json")[1])["calls"] == 1  # nothing happened
     assert run("learn", model, more, *QUICK, "--method", "ft_init_l2")[0] == 0  # the same values may be given

@@ -240,6 +240,13 @@ CRAFTED = {
     "states out of order": set_in("classes", 0, "first_state", value=7),
     "a negative state": set_in("classes", 0, "first_state", value=-1),
     "history of another type": set_in("history", value=3),
+    "a class that moves the cursor": set_in("classes", 0, "name", value="\x1b[2J"),
+    "a history that moves it": set_in("history", 0, "when", value="\x1b[2J"),
+    "history of numbers": set_in("history", 0, "new", value=5),
+    "a difference of text": set_in("difference", "a", value=["1", "1", "1"]),
+    "a difference of nothing": set_in("difference", "a", value=[0, 0, 0]),
+    "a difference too short": set_in("difference", "a", value=[]),
+    "accuracy of text": set_in("accuracy", "top1", value="high"),
     "null for settings": set_in("settings", value=None),
 }
 

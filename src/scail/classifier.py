@@ -17,7 +17,7 @@ from torch import Tensor
 from scail.backbones import start_network
 from scail.choices import Wishes, first_settings, with_epochs
 from scail.evaluation import top_k_accuracy
-from scail.inputs import as_pixels, class_names_of, labelled
+from scail.inputs import as_pixels, class_names_of, images_of, labelled
 from scail.model import Model, Settings, check_method
 from scail.network import Network, extract_features
 from scail.next_state import Circumstances, check_lesson, lesson_of, next_state
@@ -285,17 +285,20 @@ class IncrementalClassifier:
     def _scores(self, images: Any) -> Tensor:
         """N x C scores, a few hundred images at a time: files need not fit into memory."""
         model = self._learned()
-        if isinstance(images, str | Path) or hasattr(images, "convert"):
-            images = [images]
-        if not hasattr(images, "__len__"):
-            images = list(images)
-        if len(images) == 0:
-            return torch.empty(0, len(model.classes))
-        head, found = model.head(), []
+        images = images_of(images)
+        head, network, found = model.head(), model.learned.network, [torch.empty(0, len(model.classes))]
+        network.to(self._device())
         for i in range(0, len(images), _BATCH):
             pixels = as_pixels(images[i : i + _BATCH], model.settings.shape)
-            found.append(head.scores(extract_features(model.learned.network, pixels)))
+            found.append(head.scores(extract_features(network, pixels)))
+        network.cpu()
         return torch.cat(found)
+
+    def _device(self) -> torch.device:
+        """Where images are classified."""
+        if self.accelerator == "cpu" or not torch.accelerator.is_available():
+            return torch.device("cpu")
+        return torch.accelerator.current_accelerator() or torch.device("cpu")
 
     def _say(self, text: str) -> None:
         if self.verbose:

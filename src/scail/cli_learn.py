@@ -131,6 +131,7 @@ def read_data(
     import torch
 
     from scail.datasets import load_part
+    from scail.inputs import Shape, check_memory
 
     shape = clf.model_.settings.shape if clf.has_learned else None
     size = max(shape.height, shape.width) if shape else clf.image_size
@@ -147,7 +148,10 @@ def read_data(
         split = replace(split, images=split.images[rows], labels=split.labels[rows])
     if len(split.labels) and int(split.labels.min()) < 0:
         raise ValueError(f"{data}: has images without labels, which cannot be learned")
-    images = split.images if isinstance(split.images, torch.Tensor) else split.images.in_memory()  # type: ignore[attr-defined]
+    images = split.images
+    if not isinstance(images, torch.Tensor):
+        check_memory(len(images), Shape(*images.shape[1:]))
+        images = images.in_memory()  # type: ignore[attr-defined]
     return images, [names[c] for c in split.labels.tolist()], mirror
 
 
@@ -168,6 +172,11 @@ def _check_fixed(command: Learn, clf: IncrementalClassifier) -> None:
         "memory": settings.memory, "validation": settings.validation, "backbone": settings.experiment.network,
         "image_size": settings.shape.height, "seed": settings.experiment.seed,
     }  # fmt: skip
+    for name in ("backbone_weights", "recipe"):
+        if getattr(command, name) not in (None, "auto"):
+            raise ValueError(f"--{name.replace('_', '-')}: the model has learned already; only a first learn takes it")
+    if command.no_mirror and settings.mirror:
+        raise ValueError("--no-mirror: the model was made without it, and this cannot be changed; begin a new model")
     for name, value in now.items():
         given = getattr(command, name)
         if given is not None and given != value and given != "auto":

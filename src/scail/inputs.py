@@ -87,6 +87,23 @@ def labelled(images: Any, labels: Any) -> tuple[Any, list[str]]:
     return images, names
 
 
+def images_of(images: Any) -> Any:
+    """The images alone, of a data set of torch or Hugging Face too; one image becomes a list of one."""
+    if isinstance(images, str | Path) or hasattr(images, "convert"):
+        return [images]
+    if hasattr(images, "features") and hasattr(images, "column_names"):
+        from datasets import Image
+
+        columns = [name for name, feature in images.features.items() if isinstance(feature, Image)]
+        if len(columns) != 1:
+            raise ValueError(f"data set with the columns {', '.join(images.column_names)}: expected one of images")
+        return images[columns[0]][:]
+    if _is_torch_dataset(images):
+        items = [images[i] for i in range(len(images))]
+        return [item[0] if isinstance(item, tuple | list) else item for item in items]
+    return images if hasattr(images, "__len__") else list(images)
+
+
 def _is_torch_dataset(images: Any) -> bool:
     return isinstance(images, torch.utils.data.Dataset) or (
         hasattr(images, "__getitem__") and hasattr(images, "__len__") and hasattr(images, "classes")
@@ -105,15 +122,14 @@ def _of_hugging_face(table: Any) -> tuple[Any, list[str]]:
 
 def as_pixels(images: Any, shape: Shape | None, image_size: int | None = None) -> Tensor:
     """Images as the classifier sees them; `shape` None: the shape is found from these, the first ones."""
-    if isinstance(images, str | Path) or hasattr(images, "convert"):
-        images = [images]  # one image
+    images = images_of(images)
     if isinstance(images, Tensor | np.ndarray) and images.dtype != object:
         images = _array_nhwc(images)
     images = images if isinstance(images, np.ndarray) else list(images)
     if len(images) == 0:
         raise ValueError("no images: expected at least one")
     shape = shape or shape_of(images, image_size)
-    _check_memory(len(images), shape)
+    check_memory(len(images), shape)
     if isinstance(images, np.ndarray) and images.shape[1:] == (shape.height, shape.width, shape.channels):
         return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
     decoded = np.stack([one_image(image, shape, i) for i, image in enumerate(images)])
@@ -129,7 +145,8 @@ def shape_of(images: Any, image_size: int | None) -> Shape:
     return Shape(3, image_size or FILES_SIZE, image_size or FILES_SIZE)
 
 
-def _check_memory(count: int, shape: Shape) -> None:
+def check_memory(count: int, shape: Shape) -> None:
+    """An error if so many images do not fit into memory."""
     needed = count * shape.channels * shape.height * shape.width
     if needed > MOST_BYTES:
         raise ValueError(

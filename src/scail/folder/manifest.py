@@ -137,11 +137,11 @@ def _parse(record: Any) -> Manifest:
         network=_tensor_file(record["network"], "network"),
         evidence=_tensor_file(record["evidence"], "evidence"),
         calls=_checked(record["calls"], int, "calls"),
-        history=tuple(_checked(one, dict, "history") for one in _list(record["history"])),
-        accuracy=_checked(record["accuracy"], dict | None, "accuracy"),
-        difference=_checked(record["difference"], dict | None, "difference"),
-        changed=_checked(record["changed"], str, "changed"),
-        scail=_checked(record["scail"], str, "scail"),
+        history=tuple(_history(one) for one in _list(record["history"])),
+        accuracy=_accuracy(record["accuracy"]),
+        difference=_difference(record["difference"]),
+        changed=_text(record["changed"], "changed"),
+        scail=_text(record["scail"], "scail"),
     )
     kept = sum(len(one.exemplars) + len(one.held_out) for one in classes)
     if kept > manifest.settings.memory:
@@ -154,8 +154,46 @@ def _list(value: Any) -> list[Any]:
     return found
 
 
+def _text(value: Any, name: str) -> str:
+    """A short text that can be printed: nothing in it moves a terminal's cursor."""
+    text: str = _checked(value, str, name)
+    if len(text) > 200 or not text.isprintable():
+        raise DamagedModel(f"{name} is {text[:50]!r}, expected at most 200 printable characters")
+    return text
+
+
+def _history(record: Any) -> dict[str, Any]:
+    found: dict[str, Any] = _checked(record, dict, "history")
+    for key in ("new", "more"):
+        for name in _list(found[key]):
+            _text(name, key)
+    for key in ("when", "method"):
+        _text(found[key], key)
+    for key in ("images", "epochs", "seconds"):
+        _checked(found[key], float, key)
+    _accuracy(found["accuracy"])
+    return found
+
+
+def _accuracy(record: Any) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = _checked(record, dict | None, "accuracy")
+    for key in ("top1", "top5", "images") if found is not None else ():
+        _checked(record[key], float, key)
+    return found
+
+
+def _difference(record: Any) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = _checked(record, dict | None, "difference")
+    for name, counts in (found or {}).items():
+        _text(name, "class")
+        images, *right = (_checked(count, int, "difference") for count in _list(counts))
+        if images < 1 or len(right) != 2 or not all(0 <= n <= images for n in right):
+            raise DamagedModel(f"difference of {name!r} is {counts}, expected images, right before, right after")
+    return found
+
+
 def _class(record: Any) -> ClassRecord:
-    name = _checked(record["name"], str, "name")
+    name = _text(record["name"], "name")
     hashes = [tuple(_list(record[key])) for key in ("exemplars", "held_out")]
     for digest in (*hashes[0], *hashes[1]):
         if not isinstance(digest, str) or len(digest) != 32 or set(digest) - _HEX:
