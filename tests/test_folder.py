@@ -370,7 +370,7 @@ def test_forgetting_takes_everything_of_the_class_from_the_disk(folder):
 def test_a_folder_that_cannot_be_written_is_a_clear_error(folder, monkeypatch):
     from scail.folder import write
 
-    def full(path, data):
+    def full(path, data, flushed=True):
         raise OSError(28, "No space left on device")
 
     before = look(folder).stamp

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from scail.cli import main
-from scail.recipes import RECIPES, Schedule, paper, paper_224, quick
+from scail.recipes import RECIPES, Schedule, learning, paper, paper_224, quick
 
 LARGE = {
     # name: epochs, rate, batch, weight decay, how the rate falls
@@ -68,3 +68,12 @@ def test_scail_recipes_lists_and_shows_them(capsys):
         with pytest.raises(SystemExit) as ended:
             main(wrong)
         assert ended.value.code == 2 and "known: quick, cifar100-cpu, paper, paper-224" in capsys.readouterr().err
+
+
+def test_a_classifier_trains_longer_on_few_images_and_slower_from_given_weights():
+    few, many = learning(100, 32, "resnet8"), learning(100_000, 32, "resnet8")
+    assert (few.first_schedule.epochs, many.first_schedule.epochs) == (80, 16)
+    assert few.later_schedule.epochs == 40 and not few.later_schedule.divide_by_state
+    started = learning(100, 32, "resnet18", started=True)
+    assert started.first_schedule.lr == pytest.approx(0.1 * learning(100, 32, "resnet18").first_schedule.lr)
+    assert [learning(1, pixels, "resnet8").padding for pixels in (8, 20, 224)] == [1, 2, 4]

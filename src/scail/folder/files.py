@@ -64,22 +64,23 @@ def read_inside(root: Path, name: str, most: int) -> bytes:
         return opened.read(most + 1)
 
 
-def write_new(path: Path, data: bytes) -> None:
-    """Write a file aside, flush it, and give it its name."""
+def write_new(path: Path, data: bytes, flushed: bool = True) -> None:
+    """Write a file aside and give it its name; `flushed`: after it is on the disk."""
     aside = path.with_name(f".scail-{uuid.uuid4().hex}")
     try:
         with aside.open("xb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if flushed:
+                file.flush()
+                os.fsync(file.fileno())
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
 
 
-def flush_folder(folder: Path) -> None:
-    """The names in this folder are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def flush(path: Path) -> None:
+    """What is in this file, or the names in this folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -19,8 +19,9 @@ from scail.folder.files import (
     PICTURES,
     TENSOR_FILE,
     UNFINISHED,
+    class_folder,
     clear_errors,
-    flush_folder,
+    flush,
     prepare,
     write_new,
 )  # fmt: skip
@@ -58,9 +59,9 @@ def write_model(root: Path, model: Model) -> str:
             scail=version("scail"),
         )
         data = to_bytes(manifest)
-        flush_folder(root)
+        flush(root)
         write_new(root / MANIFEST, data)  # from here on it is the new model
-        flush_folder(root)
+        flush(root)
         sweep(root)
     return hashlib.sha256(data).hexdigest()
 
@@ -82,18 +83,20 @@ def _write_tensors(root: Path, kind: str, tensors: dict[str, Tensor]) -> TensorF
 
 def _write_pictures(root: Path, kind: str, model: Model, kept: Kept) -> list[list[str]]:
     """For each class the hashes of its pictures. One that is there already is left: its name is its content."""
-    found = []
+    found, written = [], list[Path]()
     for name, rows in zip(model.classes, kept.memory.exemplars, strict=True):
-        folder = root / kind / ClassRecord(name, 0, (), ()).folder
+        folder = root / kind / class_folder(name)
         hashes = [digest_of(kept.images[row]) for row in rows.tolist()]
-        missing = {h: row for h, row in zip(hashes, rows.tolist(), strict=True) if not (folder / f"{h}.png").exists()}
-        if missing:
-            folder.mkdir(parents=True, exist_ok=True)
-            for digest, row in missing.items():
-                write_new(folder / f"{digest}.png", to_png(kept.images[row]))
-            flush_folder(folder)
-            flush_folder(root / kind)
+        for digest, row in zip(hashes, rows.tolist(), strict=True):
+            path = folder / f"{digest}.png"
+            if not path.exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                write_new(path, to_png(kept.images[row]), flushed=False)
+                written.append(path)
         found.append(hashes)
+    # All are written before the first is flushed: the system then does most of it at once.
+    for path in [*written, *{path.parent for path in written}, *{path.parent.parent for path in written}]:
+        flush(path)
     return found
 
 
