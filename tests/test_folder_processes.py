@@ -117,7 +117,7 @@ def test_killed_at_any_moment_the_old_model_answers_and_the_next_learn_ends_the_
     assert left - {"learn.lock"} == look(root).manifest.files() | {"manifest.json"}
 
 
-def test_a_training_goes_on_where_it_was_killed(tmp_path):
+def test_a_training_goes_on_where_it_was_killed(tmp_path, capsys):
     whole = undisturbed(tmp_path / "whole", "a+b", epochs=60)
     root, unfinished = tmp_path / "m", tmp_path / "m" / "unfinished"
     process = start(learn_classes, str(root), ["a+b"], 60)
@@ -132,10 +132,12 @@ def test_a_training_goes_on_where_it_was_killed(tmp_path):
     assert 0 < begun < 60
     reported = []
     learn_into(
-        root, *little_images("a", "b", each=4), make=lambda: little(memory=10, validation=0.2, epochs=60),
+        root, *little_images("a", "b", each=4),
+        make=lambda: little(memory=10, validation=0.2, epochs=60, verbose=True),
         report=lambda progress: reported.append(progress.images),
     )  # fmt: skip
-    trained = sum(images for images in reported)
+    assert f"it goes on in epoch {begun + 1}" in capsys.readouterr().out
+    trained = sum(reported)
     assert trained <= (60 - begun) * 6  # of four images a class one is held out
     assert np.array_equal(IncrementalClassifier.load(root).predict_proba(PROBE), whole)
     assert not unfinished.exists()

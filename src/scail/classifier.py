@@ -166,7 +166,7 @@ class IncrementalClassifier:
             self._say(text)
         if self.verbose:
             self._say(estimate(self._model, settings, lesson, fabric.device.type))
-        where = Circumstances(fabric, report, checkpoint, start)
+        where = Circumstances(fabric, report, checkpoint, start, self._say)
         self._model = next_state(self._model, settings, lesson, where)
         if self.verbose and self._model.accuracy is not None:
             found = self._model.accuracy

@@ -67,6 +67,7 @@ class Circumstances:
     """Where an unfinished training with this key is kept."""
     start: Network | None = None
     """A network to begin with, in place of a fresh one."""
+    say: Callable[[str], None] = lambda text: None
 
 
 def lesson_of(model: Model | None, settings: Settings, images: Tensor, names: Sequence[str]) -> Lesson:
@@ -134,7 +135,10 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
         start=where.start,
     )
     if where.checkpoint is not None:
-        task = replace(task, checkpoint=where.checkpoint(_key(model, settings, trainer, task)))
+        checkpoint = where.checkpoint(_key(model, settings, trainer, task))
+        if begun := sum(len(entry.facts["losses"]) for entry in checkpoint.stages() if entry is not None):
+            where.say(f"a training of the same images was interrupted: it goes on in epoch {begun + 1}")
+        task = replace(task, checkpoint=checkpoint)
     trained = train_state(trainer, task, rows)
     carried = trainer.complete(trained, task)
     moved = _moved(before, len(lesson.new))
