@@ -113,49 +113,55 @@ def check_lesson(lesson: Lesson, settings: Settings) -> None:
 def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: Circumstances) -> Model:
     """The classifier after this lesson. The benchmark's states are learned by the same functions."""
     check_lesson(lesson, settings)
-    started = time.time()
+    started, new = time.time(), len(lesson.new)
     trainer = trainer_of(METHODS[settings.method].trainer, settings.experiment, None)
-    before, kept = (model.learned, model.exemplars) if model else (None, _nothing(settings, settings.exemplar_places))
-    images = torch.cat([lesson.new, kept.images, lesson.more])
-    labels = torch.cat([lesson.new_labels, kept.memory.labels, lesson.more_labels])
-    rows = Rows(*torch.arange(len(images)).split([len(lesson.new), len(images) - len(lesson.new)]))
-    task = Task(
+    task = _task(model, settings, lesson, where)
+    if where.checkpoint is not None:
+        task = _with_checkpoint(task, where.checkpoint(_key(model, settings, trainer, task)), where.say)
+    rows = Rows(*torch.arange(len(task.images)).split([new, len(task.images) - new]))
+    trained = train_state(trainer, task, rows)
+    carried = trainer.complete(trained, task)
+    before = _moved(model.learned, by=new) if model else None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="memory of .* images for .* classes")  # the caller says it
+        learned = remember(trained, before, settings.select or "random", task.budget, task.seed, carried)
+    assert isinstance(task.images, Tensor)
+    exemplars = Kept.chosen(task.images, learned.memory)
+    learned = replace(learned, memory=exemplars.memory)
+    after = Model(settings, lesson.classes, learned, exemplars, _nothing(settings, 0, len(lesson.classes)))
+    after = _measured(model, after, lesson)
+    record: dict[str, Any] = {"when": _now(), "new": list(lesson.new_classes), "more": list(lesson.seen_again)}
+    record |= {"images": new + len(lesson.more), "epochs": trainer.epochs(task.state)}
+    record |= {"seconds": round(time.time() - started, 1), "method": settings.method, "accuracy": after.accuracy}
+    history = (*(model.history if model else ()), record)[-MOST_HISTORY:]
+    return replace(after, calls=task.state + 1, history=history)
+
+
+def _task(model: Model | None, settings: Settings, lesson: Lesson, where: Circumstances) -> Task:
+    """Images of new classes, then the exemplars, then further images of known classes."""
+    kept = model.exemplars if model else _nothing(settings, settings.exemplar_places)
+    return Task(
         state=model.calls if model else 0,
-        images=images,
-        labels=labels,
+        images=torch.cat([lesson.new, kept.images, lesson.more]),
+        labels=torch.cat([lesson.new_labels, kept.memory.labels, lesson.more_labels]),
         num_classes=len(lesson.classes),
-        previous=before.network if before else None,
+        previous=model.learned.network if model else None,
         augmentation=Augmentation(settings.experiment.padding, settings.mirror),
         seed=settings.experiment.seed,
         fabric=where.fabric,
         report=where.report,
         past_classes=lesson.known,
         budget=settings.exemplar_places,
-        carried=before.carried if before else {},
+        carried=model.learned.carried if model else {},
         start=where.start,
     )
-    if where.checkpoint is not None:
-        checkpoint = where.checkpoint(_key(model, settings, trainer, task))
-        if begun := sum(len(entry.facts["losses"]) for entry in checkpoint.stages() if entry is not None):
-            where.say(f"a training of the same images was interrupted: it goes on in epoch {begun + 1}")
-        task = replace(task, checkpoint=checkpoint)
-    trained = train_state(trainer, task, rows)
-    carried = trainer.complete(trained, task)
-    moved = _moved(before, len(lesson.new))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="memory of .* images for .* classes")  # the caller says it
-        learned = remember(
-            trained, moved, settings.select or "random", settings.exemplar_places, settings.experiment.seed, carried
-        )
-    exemplars = Kept.chosen(images, learned.memory)
-    learned = replace(learned, memory=exemplars.memory)
-    after = Model(settings, lesson.classes, learned, exemplars, _nothing(settings, 0, len(lesson.classes)))
-    after = _measured(model, after, lesson)
-    record: dict[str, Any] = {"when": _now(), "new": list(lesson.new_classes), "more": list(lesson.seen_again)}
-    record |= {"images": len(lesson.new) + len(lesson.more), "epochs": trainer.epochs(task.state)}
-    record |= {"seconds": round(time.time() - started, 1), "method": settings.method, "accuracy": after.accuracy}
-    history = (*(model.history if model else ()), record)[-MOST_HISTORY:]
-    return replace(after, calls=task.state + 1, history=history)
+
+
+def _with_checkpoint(task: Task, checkpoint: Checkpoint, say: Callable[[str], None]) -> Task:
+    """The task with a place for its unfinished work; says so if it goes on."""
+    if begun := sum(len(entry.facts["losses"]) for entry in checkpoint.stages() if entry is not None):
+        say(f"a training of the same images was interrupted: it goes on in epoch {begun + 1}")
+    return replace(task, checkpoint=checkpoint)
 
 
 def _now() -> str:
@@ -169,10 +175,8 @@ def _nothing(settings: Settings, places: int, classes: int = 0) -> Kept:
     return Kept(pixels, Memory(places, (none,) * classes))
 
 
-def _moved(before: Learned | None, by: int) -> Learned | None:
+def _moved(before: Learned, by: int) -> Learned:
     """The learner before, its exemplars counted as rows of the task's images: after the new ones."""
-    if before is None:
-        return None
     memory = Memory(before.memory.budget, tuple(rows + by for rows in before.memory.exemplars))
     return replace(before, memory=memory)
 

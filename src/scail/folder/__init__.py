@@ -13,8 +13,8 @@ replaces the manifest, and then removes what it no longer names.
 """
 
 from scail.folder.files import FolderError, locked, unfinished
-from scail.folder.manifest import DamagedModel
 from scail.folder.read import Look, look, read_model
+from scail.folder.values import DamagedModel
 from scail.folder.write import sweep, write_model
 
 __all__ = [

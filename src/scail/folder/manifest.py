@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from scail.folder.files import CLASS_FOLDER, MANIFEST, TENSOR_FILE, FolderError, class_folder, read_inside
+from scail.folder.values import DamagedModel, build, checked, list_of, text_of
 from scail.inputs import Shape
 from scail.methods import METHODS
 from scail.model import Settings, check_method
@@ -24,10 +24,6 @@ _MOST_BYTES = 256 * 2**20
 _HEX = set("0123456789abcdef")
 _OF_THE_MACHINE = ("accelerator",)  # a folder goes from one machine to another
 _OF_A_RUN = ("dataset", "states", "first_state", "class_order", "memory", "methods", "select", "keep_features")
-
-
-class DamagedModel(FolderError):
-    """The folder is not what was written."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +120,7 @@ def _parse(record: Any) -> Manifest:
         )
     if record.get("sha256") != _digest(record):
         raise DamagedModel("its checksum does not match; restore it from a copy")
-    classes = tuple(_class(one) for one in _list(record["classes"]))
+    classes = tuple(_class(one) for one in list_of(record["classes"]))
     names = [one.name for one in classes]
     if not names or len(set(names)) != len(names):
         raise DamagedModel("no classes, or two of the same name")
@@ -136,12 +132,12 @@ def _parse(record: Any) -> Manifest:
         classes=classes,
         network=_tensor_file(record["network"], "network"),
         evidence=_tensor_file(record["evidence"], "evidence"),
-        calls=_checked(record["calls"], int, "calls"),
-        history=tuple(_history(one) for one in _list(record["history"])),
+        calls=checked(record["calls"], int, "calls"),
+        history=tuple(_history(one) for one in list_of(record["history"])),
         accuracy=_accuracy(record["accuracy"]),
         difference=_difference(record["difference"]),
-        changed=_text(record["changed"], "changed"),
-        scail=_text(record["scail"], "scail"),
+        changed=text_of(record["changed"], "changed"),
+        scail=text_of(record["scail"], "scail"),
     )
     kept = sum(len(one.exemplars) + len(one.held_out) for one in classes)
     if kept > manifest.settings.memory:
@@ -149,62 +145,49 @@ def _parse(record: Any) -> Manifest:
     return manifest
 
 
-def _list(value: Any) -> list[Any]:
-    found: list[Any] = _checked(value, list, "a list")
-    return found
-
-
-def _text(value: Any, name: str) -> str:
-    """A short text that can be printed: nothing in it moves a terminal's cursor."""
-    text: str = _checked(value, str, name)
-    if len(text) > 200 or not text.isprintable():
-        raise DamagedModel(f"{name} is {text[:50]!r}, expected at most 200 printable characters")
-    return text
-
-
 def _history(record: Any) -> dict[str, Any]:
-    found: dict[str, Any] = _checked(record, dict, "history")
+    found: dict[str, Any] = checked(record, dict, "history")
     for key in ("new", "more"):
-        for name in _list(found[key]):
-            _text(name, key)
+        for name in list_of(found[key]):
+            text_of(name, key)
     for key in ("when", "method"):
-        _text(found[key], key)
+        text_of(found[key], key)
     for key in ("images", "epochs", "seconds"):
-        _checked(found[key], float, key)
+        checked(found[key], float, key)
     _accuracy(found["accuracy"])
     return found
 
 
 def _accuracy(record: Any) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = _checked(record, dict | None, "accuracy")
+    found: dict[str, Any] | None = checked(record, dict | None, "accuracy")
     for key in ("top1", "top5", "images") if found is not None else ():
-        _checked(record[key], float, key)
+        checked(record[key], float, key)
     return found
 
 
 def _difference(record: Any) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = _checked(record, dict | None, "difference")
+    found: dict[str, Any] | None = checked(record, dict | None, "difference")
     for name, counts in (found or {}).items():
-        _text(name, "class")
-        images, *right = (_checked(count, int, "difference") for count in _list(counts))
+        text_of(name, "class")
+        images, *right = (checked(count, int, "difference") for count in list_of(counts))
         if images < 1 or len(right) != 2 or not all(0 <= n <= images for n in right):
             raise DamagedModel(f"difference of {name!r} is {counts}, expected images, right before, right after")
     return found
 
 
 def _class(record: Any) -> ClassRecord:
-    name = _text(record["name"], "name")
-    hashes = [tuple(_list(record[key])) for key in ("exemplars", "held_out")]
+    name = text_of(record["name"], "name")
+    hashes = [tuple(list_of(record[key])) for key in ("exemplars", "held_out")]
     for digest in (*hashes[0], *hashes[1]):
         if not isinstance(digest, str) or len(digest) != 32 or set(digest) - _HEX:
             raise DamagedModel(f"{str(digest)[:50]!r}: expected a hash of 32 digits")
     if not CLASS_FOLDER.fullmatch(class_folder(name)) or record.get("folder") != class_folder(name):
         raise DamagedModel(f"class {name[:50]!r}: its folder is not the one of its name")
-    return ClassRecord(name, _checked(record["first_state"], int, "first_state"), *hashes)
+    return ClassRecord(name, checked(record["first_state"], int, "first_state"), *hashes)
 
 
 def _tensor_file(record: Any, kind: str) -> TensorFile:
-    name, digest = _checked(record["name"], str, kind), _checked(record["sha256"], str, kind)
+    name, digest = checked(record["name"], str, kind), checked(record["sha256"], str, kind)
     if not TENSOR_FILE.fullmatch(name) or not name.startswith(kind):
         raise DamagedModel(f"{name[:80]!r}: not the name of a file of this folder")
     return TensorFile(name, digest)
@@ -212,10 +195,10 @@ def _tensor_file(record: Any, kind: str) -> TensorFile:
 
 def _settings(record: Any) -> Settings:
     """The settings; values that this scail adds have their defaults, values that it does not know are an error."""
-    own = dict(_checked(record, dict, "settings"))
-    own["shape"] = _build(Shape, own["shape"])
-    own["experiment"] = _build(Experiment, own["experiment"])
-    settings = _build(Settings, own)
+    own = dict(checked(record, dict, "settings"))
+    own["shape"] = build(Shape, own["shape"])
+    own["experiment"] = build(Experiment, own["experiment"])
+    settings = build(Settings, own)
     assert isinstance(settings, Settings)
     check_method(settings.method, settings.memory)
     network = settings.experiment.network
@@ -224,39 +207,3 @@ def _settings(record: Any) -> Settings:
     if not 0 <= settings.validation < 1 or settings.method not in METHODS:
         raise DamagedModel("settings out of bounds")
     return settings
-
-
-def _build(kind: type, record: Any) -> Any:
-    """A frozen dataclass from a record of JSON, every value of the type that it should have."""
-    given = dict(_checked(record, dict, kind.__name__))
-    hints = get_type_hints(kind)
-    unknown = given.keys() - {f.name for f in fields(kind)}
-    if unknown:
-        raise FolderError(f"{kind.__name__} has {min(unknown)!r}, which this scail does not know: use a newer one")
-    return kind(**{name: _checked(value, hints[name], name) for name, value in given.items()})
-
-
-def _checked(value: Any, hint: Any, name: str) -> Any:
-    """The value, if JSON could have given it for this type; tuples and dataclasses are made of what JSON has."""
-    origin = get_origin(hint)
-    if origin in (Union, UnionType):
-        for one in get_args(hint):
-            try:
-                return _checked(value, one, name)
-            except DamagedModel:
-                continue
-    elif origin is Literal:
-        if value in get_args(hint):
-            return value
-    elif origin is tuple and isinstance(value, list):
-        return tuple(_checked(one, get_args(hint)[0], name) for one in value)
-    elif is_dataclass(hint) and isinstance(hint, type):
-        return value if isinstance(value, hint) else _build(hint, value)
-    elif hint is NoneType:
-        if value is None:
-            return value
-    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    elif isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
-        return value
-    raise DamagedModel(f"{name} is {str(value)[:50]!r}, expected {getattr(hint, '__name__', hint)}")

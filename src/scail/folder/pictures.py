@@ -13,7 +13,7 @@ from torch import Tensor
 
 from scail.datasets.decode import BROKEN
 from scail.folder.files import FolderError, read_inside
-from scail.folder.manifest import DamagedModel
+from scail.folder.values import DamagedModel
 from scail.inputs import Shape
 
 

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from scail.exemplars import Memory
 from scail.folder.files import FolderError, read_inside
-from scail.folder.manifest import DamagedModel, Manifest, TensorFile, read_manifest
+from scail.folder.manifest import Manifest, TensorFile, read_manifest
 from scail.folder.pictures import read_png
+from scail.folder.values import DamagedModel
 from scail.heads import Evidence
 from scail.learner import Learned
 from scail.model import Kept, Model
