@@ -118,3 +118,11 @@ def test_a_random_order_is_fixed_by_its_generator_and_a_smaller_count_is_a_prefi
     assert sorted(whole.tolist()) == list(range(30))
     assert random_order(features, 7, torch.Generator().manual_seed(1)).tolist() == whole[:7].tolist()
     assert random_order(features, 99, torch.Generator().manual_seed(2)).tolist() != whole.tolist()
+
+
+def test_a_class_can_get_other_exemplars_within_its_places():
+    memory = Memory(7).add([torch.arange(5), torch.arange(10, 15), torch.arange(20, 21)])
+    assert [len(rows) for rows in memory.exemplars] == [3, 2, 1]
+    again = memory.reorder({1: torch.arange(30, 40), 2: torch.arange(40, 50)})
+    assert [rows.tolist() for rows in again.exemplars] == [[0, 1, 2], [30, 31], [40, 41]]
+    assert memory.reorder({}) is memory

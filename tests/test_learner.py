@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -158,3 +159,29 @@ def test_a_generator_is_fixed_by_its_seed_and_purpose():
     assert draw(1, "order", 2) == draw(1, "order", 2)
     purposes = [(1, "order", 2), (2, "order", 2), (1, "order", 3), (1, "crop", 2), (1, "order", "2"), (1, "order")]
     assert len({tuple(draw(*purpose)) for purpose in purposes}) == len(purposes)
+
+
+@pytest.mark.parametrize("select", ["random", "herding"])
+def test_more_images_of_a_past_class_have_its_memory_reconsidered(select):
+    """Rows 30 to 36 come as further images of class 1 beside the exemplars: the best of all of them stay."""
+    before = learn(select, 11)[1][1]
+    trained = train(2, before)
+    more = ROWS[30:37]
+    again = replace(
+        trained,
+        exemplar_indices=torch.cat([trained.exemplar_indices, more]),
+        exemplar_labels=torch.cat([trained.exemplar_labels, torch.ones(7, dtype=torch.int64)]),
+        features_ND=torch.cat([trained.features_ND, seen(2)[more]]),
+    )
+    plain, learned = (remember(one, before, select, 11, seed=0) for one in (trained, again))
+    for c in (0, 2, 3, 4):
+        assert torch.equal(learned.memory.exemplars[c], plain.memory.exemplars[c])
+    candidates = torch.cat([before.memory.exemplars[1], more])
+    kept = learned.memory.exemplars[1]
+    assert set(kept.tolist()) <= set(candidates.tolist()) and len(kept) == len(plain.memory.exemplars[1])
+    if select == "herding":
+        assert torch.equal(kept, candidates[herding_order(seen(2)[candidates], len(kept))])
+    for name in ("initial_weight_CD", "initial_bias_C", "first_state_C", "initial_score_C", "top_score_S"):
+        assert torch.equal(getattr(learned.evidence, name), getattr(plain.evidence, name))
+    assert learned.evidence.train_count_C[1] == plain.evidence.train_count_C[1] + 7
+    assert torch.equal(learned.evidence.exemplar_features_ED, seen(2)[learned.memory.indices])
