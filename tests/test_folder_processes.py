@@ -54,7 +54,7 @@ def read_again_and_again(root: str, until: float, answers: str) -> None:
 
     torch.set_num_threads(1)
     seen = []
-    while time.time() < until:
+    while time.time() < until or len(seen) < 3:
         clf = IncrementalClassifier.load(root, verbose=False, pictures=len(seen) % 2 == 0)
         chances = clf.predict_proba(PROBE)
         assert np.isfinite(chances).all() and chances.shape[1] == len(clf.classes_)
@@ -86,23 +86,20 @@ def test_killed_at_any_moment_the_old_model_answers_and_the_next_learn_ends_the_
         expected[i] = undisturbed(tmp_path / "undisturbed", lessons[i - 1])
     moments, kills, done = random.Random(os.environ.get("SCAIL_KILL_SEED", "1")), 0, 0
     start(learn_classes, str(tmp_path / "timed"), [lessons[0]]).join()  # the first one has to wait for the imports
-    began = time.monotonic()
-    start(learn_classes, str(tmp_path / "timed"), [lessons[1]]).join()
-    took = time.monotonic() - began
+    took = 60.0
     while done < len(lessons):
+        began = time.monotonic()
         process = start(learn_classes, str(root), [lessons[done]])
-        if kills < 4 * (done + 1):  # some for every state
-            process.join(moments.uniform(0.0, 1.1 * took))  # writing comes last
+        if done and kills < 5 * done:  # some for every state; the first one shows how long it takes
+            process.join(moments.uniform(0.0, took))  # writing comes last
             if process.is_alive():
                 os.kill(process.pid, signal.SIGKILL)
         process.join()
         assert process.exitcode in (0, -signal.SIGKILL)
         kills += process.exitcode == -signal.SIGKILL
+        if process.exitcode == 0:
+            took = min(took, 1.1 * (time.monotonic() - began))
         # Whatever happened: there is the old model, or the new one, whole.
-        if done == 0 and not (root / "manifest.json").exists():
-            with pytest.raises(FolderError, match="there is no model here"):
-                IncrementalClassifier.load(root)
-            continue
         clf = IncrementalClassifier.load(root, verbose=False)
         assert clf.model_.calls in (done, done + 1)
         done = clf.model_.calls
@@ -110,11 +107,30 @@ def test_killed_at_any_moment_the_old_model_answers_and_the_next_learn_ends_the_
         manifest = look(root).manifest
         kept = [one for c in manifest.classes for one in (*c.exemplars, *c.held_out)]
         assert len(kept) <= 10
-    assert kills >= 8, f"only {kills} kills came in time"
+    assert kills >= 4, f"only {kills} kills came in time"
     # The last learn has taken away what the killed ones left.
     learn_classes(str(root), ["g"])
     left = {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()}
     assert left - {"learn.lock"} == look(root).manifest.files() | {"manifest.json"}
+
+
+def test_killed_in_its_first_learn_there_is_no_model_yet_and_then_there_is(tmp_path):
+    root, moments, kills = tmp_path / "m", random.Random(3), 0
+    expected = undisturbed(tmp_path / "undisturbed", "a+b")
+    for _ in range(6):
+        process = start(learn_classes, str(root), ["a+b"])
+        process.join(moments.uniform(0.0, 0.2))
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        kills += process.exitcode == -signal.SIGKILL
+        if (root / "manifest.json").exists():
+            break
+        with pytest.raises(FolderError, match="there is no model here"):
+            IncrementalClassifier.load(root)
+    if not (root / "manifest.json").exists():
+        learn_classes(str(root), ["a+b"])
+    assert kills and np.array_equal(IncrementalClassifier.load(root).predict_proba(PROBE), expected)
 
 
 def test_a_training_goes_on_where_it_was_killed(tmp_path, capsys):
@@ -171,16 +187,19 @@ def test_who_does_not_want_to_wait_is_refused(tmp_path):
             with pytest.raises(FolderError, match="another process is learning into this model; try again later"):
                 learn_into(root, *little_images("c"), wait=False)
             waiting = threads.submit(learn_into, root, *little_images("c"), say=said.append)
-            time.sleep(0.3)
-            assert not waiting.done() and "waiting for it" in said[0]
+            while not said:
+                time.sleep(0.01)
+                assert not waiting.done()
+            assert "another process is learning into this model: waiting for it" in said[0]
             assert IncrementalClassifier.load(root).classes_ == ("a", "b")  # readers do not wait
         waiting.result()
     assert IncrementalClassifier.load(root).classes_ == ("a", "b", "c")
 
 
 def test_readers_see_whole_models_only_while_others_learn_and_forget(tmp_path):
-    root, until = tmp_path / "m", time.time() + 6
+    root = tmp_path / "m"
     learn_classes(str(root), ["a+b"])
+    until = time.time() + 5
     readers = [start(read_again_and_again, str(root), until, str(tmp_path / f"{i}.json")) for i in range(2)]
     changes, i = {("a", "b"): look(root).stamp}, 0
     while time.time() < until - 0.5:

@@ -36,7 +36,7 @@ def class_folder(name: str) -> str:
     """The folder of a class: its name as far as a file name can carry it, and a hash that tells it from any other.
 
     >>> class_folder("a cat/../dog")
-    'a-cat-dog-0f1d0fe7f4fe'
+    'a-cat-dog-7d0ad92c520a'
     """
     readable = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:40]
     return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"

@@ -22,7 +22,7 @@ FORMAT = 1
 _KEY = "scail model, format"
 _MOST_BYTES = 256 * 2**20
 _HEX = set("0123456789abcdef")
-_OF_THE_MACHINE = ("accelerator",)  # a folder goes from one machine to another
+_OF_THE_MACHINE = ("accelerator", "devices", "nodes")  # a folder goes from one machine to another
 _OF_A_RUN = ("dataset", "states", "first_state", "class_order", "memory", "methods", "select", "keep_features")
 
 
@@ -79,7 +79,7 @@ def to_bytes(manifest: Manifest) -> bytes:
     """The manifest as it is written."""
     record = {_KEY: FORMAT, **asdict(manifest)}
     for name in (*_OF_THE_MACHINE, *_OF_A_RUN):
-        del record["settings"]["experiment"][name]
+        record["settings"]["experiment"].pop(name, None)
     for one, said in zip(manifest.classes, record["classes"], strict=True):
         said["folder"] = one.folder
     record["sha256"] = _digest(record)
