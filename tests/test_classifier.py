@@ -362,6 +362,14 @@ def test_a_data_set_of_torch_brings_its_labels():
     assert same_network(clf.model_.learned.network, little().learn(images, labels).model_.learned.network)
     assert 0 <= clf.score(Pairs()) <= 1
     assert clf.predict(Pairs()).tolist() == clf.predict(images).tolist()
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(zip(images, labels, strict=True))
+
+    streamed = little().learn(Stream())
+    assert same_network(clf.model_.learned.network, streamed.model_.learned.network)
+    assert streamed.predict(Stream()).tolist() == clf.predict(images).tolist()
     with pytest.raises(ValueError, match=r"expected \(image, label\) pairs"):
         little().learn(torch.utils.data.TensorDataset(torch.zeros(3, 1, 8, 8)))
 

@@ -69,7 +69,7 @@ def labelled(images: Any, labels: Any) -> tuple[Any, list[str]]:
     if labels is None and hasattr(images, "features") and hasattr(images, "column_names"):
         return _of_hugging_face(images)
     if labels is None and _is_torch_dataset(images):
-        pairs = [images[i] for i in range(len(images))]
+        pairs = _items(images)
         if any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
             raise ValueError("a torch data set: expected (image, label) pairs; images without labels cannot be learned")
         names = getattr(images, "classes", None)
@@ -99,8 +99,7 @@ def images_of(images: Any) -> Any:
             raise ValueError(f"data set with the columns {', '.join(images.column_names)}: expected one of images")
         return images[columns[0]][:]
     if _is_torch_dataset(images):
-        items = [images[i] for i in range(len(images))]
-        return [item[0] if isinstance(item, tuple | list) else item for item in items]
+        return [item[0] if isinstance(item, tuple | list) else item for item in _items(images)]
     return images if hasattr(images, "__len__") else list(images)
 
 
@@ -108,6 +107,11 @@ def _is_torch_dataset(images: Any) -> bool:
     return isinstance(images, torch.utils.data.Dataset) or (
         hasattr(images, "__getitem__") and hasattr(images, "__len__") and hasattr(images, "classes")
     )
+
+
+def _items(dataset: Any) -> list[Any]:
+    """All items of a torch data set, of those without a length too."""
+    return [dataset[i] for i in range(len(dataset))] if hasattr(dataset, "__len__") else list(dataset)
 
 
 def _of_hugging_face(table: Any) -> tuple[Any, list[str]]:
