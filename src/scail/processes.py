@@ -25,6 +25,7 @@ from typing import Any
 from scail.datasets import load_dataset
 from scail.exemplars import places
 from scail.experiment import Line, Measured, Setup, chain_of, data_settings, run_line, set_up
+from scail.ranks import ALONE, Ranks
 from scail.recipes import Experiment
 from scail.store import Store
 from scail.training import Interrupted, Progress
@@ -78,24 +79,27 @@ def default_processes(experiment: Experiment, jobs: int) -> int:
     """As many processes as there are cores for their threads; one where an accelerator does the work."""
     import torch
 
-    if experiment.accelerator != "cpu" and torch.accelerator.is_available():
+    if experiment.ranks > 1 or (experiment.accelerator != "cpu" and torch.accelerator.is_available()):
         return 1
     return max(1, min(jobs, available_cores() // experiment.threads))
 
 
-def run_jobs(jobs: Sequence[Job], store: Path, processes: int, receive: Receive) -> None:
-    """Run all jobs, so many at a time. Ctrl-C and SIGTERM end them after the current batch, saved: `Interrupted`."""
+def run_jobs(jobs: Sequence[Job], store: Path, processes: int, receive: Receive, ranks: Ranks = ALONE) -> None:
+    """Run all jobs, so many at a time. Ctrl-C and SIGTERM end them after the current batch, saved: `Interrupted`.
+
+    Several ranks run one job at a time, together.
+    """
     _stop.clear()
     with _stop_on_signals():
-        if min(processes, len(jobs)) == 1:
+        if min(processes, len(jobs)) == 1 or ranks.count > 1:
             for job in jobs:
-                _work(job, store, receive)
+                _work(job, store, receive, ranks)
         else:
             _run_in_processes(jobs, store, min(processes, len(jobs)), receive)
 
 
-def _work(job: Job, store: Path, receive: Receive) -> None:
-    if _stop.is_set():
+def _work(job: Job, store: Path, receive: Receive, ranks: Ranks = ALONE) -> None:
+    if ranks.any(_stop.is_set()):
         raise Interrupted
     n = job.number
     watch = Watch(
@@ -103,7 +107,7 @@ def _work(job: Job, store: Path, receive: Receive) -> None:
         progress=lambda state, progress: receive(Update(n, state.index, progress=progress)),
         stop_asked=_stop.is_set,
     )
-    for measured in run_line(job.setup, job.line, Store(store), watch):
+    for measured in run_line(job.setup, job.line, Store(store, create=ranks.rank == 0), watch, ranks):
         receive(Update(n, measured.state, measured=measured))
     receive(Update(n, done=True))
 

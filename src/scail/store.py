@@ -96,8 +96,11 @@ def stored_keys(root: Path) -> set[str]:
 class Store:
     """States by key, in a directory that is kept below a size limit by forgetting what was not used for longest."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, create: bool = True) -> None:
+        """The store at `root`; without `create` only its name, for a process that leaves it to another."""
         self.root = Path(root)
+        if not create:
+            return
         try:
             self.limit = parse_size(os.environ.get("SCAIL_STORE_LIMIT") or _DEFAULT_LIMIT)
         except ValueError as error:

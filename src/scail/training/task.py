@@ -11,6 +11,7 @@ from torch import Tensor
 from scail.datasets.dataset import Images
 from scail.images import Augmentation
 from scail.network import Network
+from scail.ranks import ALONE, Ranks
 from scail.store import Checkpoint
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ class Task:
     """B, the images in memory."""
     carried: Mapping[str, Tensor] = field(default_factory=dict)
     """What the trainer itself left in the state before, beside the network."""
+    ranks: Ranks = ALONE
+    """The processes that train together; each has the whole task, and trains on its part of every batch."""
+    sync_batch_norm: bool = False
+    """Normalise with the statistics of all ranks' images."""
 
     def of(self, rows: Tensor) -> Task:
         """The same task on these of its images only."""
