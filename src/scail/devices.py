@@ -23,8 +23,6 @@ _SIGNS = ("gloo", "nccl", "connection", "timed out", "socket")
 
 def check_devices(experiment: Experiment) -> None:
     """Devices that are not there are an error before anything is written."""
-    if experiment.devices < 1 or experiment.nodes < 1:
-        raise ValueError(f"devices is {experiment.devices} and nodes is {experiment.nodes}: expected 1 or more")
     if experiment.accelerator not in ("auto", "cpu"):
         from lightning_fabric import Fabric
         from lightning_fabric.utilities.exceptions import MisconfigurationException
@@ -98,8 +96,9 @@ def joined(experiment: Experiment) -> Iterator[Ranks]:
     except RuntimeError as error:
         if not (isinstance(error, torch.distributed.DistError) or any(s in str(error).lower() for s in _SIGNS)):
             raise
+        why = str(error).splitlines()[0].split("] ", 1)[-1][:80]
         raise RankLost(
-            f"another rank ended, or was not heard for {rank_timeout():.0f} s "
-            f"({str(error).splitlines()[0][:120]}). Nothing is lost: the same command goes on"
+            f"another rank ended, or was not heard for {rank_timeout():.0f} s ({why}...). "
+            "Nothing is lost: the same command goes on"
         ) from error
     torch.distributed.destroy_process_group()

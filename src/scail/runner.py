@@ -82,6 +82,8 @@ def check_counts(experiment: Experiment, seeds: int, jobs: int | None) -> None:
     """Numbers that are none are an error."""
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise ValueError(f"seeds is {seeds} and jobs is {jobs}: expected 1 or more")
+    if experiment.devices < 1 or experiment.nodes < 1:
+        raise ValueError(f"devices is {experiment.devices} and nodes is {experiment.nodes}: expected 1 or more")
     if experiment.ranks > 1 and (jobs or 1) > 1:
         raise ValueError(f"jobs is {jobs}: with several devices they train one network at a time; leave --jobs out")
 
