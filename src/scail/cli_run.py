@@ -108,8 +108,9 @@ class Run:
     """Keep the test images' features in the store: other heads are then scored without the network."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the results go. Default: a new folder in runs/."""
-    store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where trained states are kept. Default: SCAIL_STORE, or the user's cache directory."""
+    store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
+    """Where trained states are kept: a directory, or an object store as s3://bucket/states. Default: SCAIL_STORE, or
+    the user's cache directory."""
 
 
 def experiment_of(run: Run) -> Experiment:

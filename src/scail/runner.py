@@ -20,11 +20,13 @@ from scail.plan import Cell, Trajectory, trajectories_of
 from scail.processes import Job, Update, default_processes, run_jobs
 from scail.ranks import ALONE, Ranks
 from scail.recipes import Experiment
+from scail.remote_store import open_store
 from scail.results import Row, RunDirectory, summarise, summarise_seeds, write_text
-from scail.store import Store, default_store_dir
 
 Begin = Callable[[Sequence[Job]], None]
 Receive = Callable[[Update], None]
+Engine = Callable[[Sequence[Job], str, Receive], None]
+"""engine(jobs, store, receive): runs them all."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def run_experiment(
     out: Path | None = None,
     *,
     seeds: int = 1,
-    store: Path | None = None,
+    store: str | Path | None = None,
     jobs: int | None = None,
     begin: Begin = lambda jobs: None,
     receive: Receive = lambda update: None,
@@ -94,7 +96,7 @@ def _setups(experiment: Experiment, seeds: int) -> list[Setup]:
 
 
 def _run_seeds(
-    setups: Sequence[Setup], out: Path, store: Path | None, jobs: int | None, begin: Begin, receive: Receive,
+    setups: Sequence[Setup], out: Path, store: str | Path | None, jobs: int | None, begin: Begin, receive: Receive,
     ranks: Ranks,
 ) -> Results:  # fmt: skip
     """Each seed in a directory of its own, and the means over them."""
@@ -103,8 +105,8 @@ def _run_seeds(
     cells = [Cell(setup, out / f"seed-{n}", f"seed {n}") for setup, n in zip(setups, numbers, strict=True)]
     together = RunDirectory(out)
 
-    def start() -> Path:
-        place = Store(store or default_store_dir()).root  # a place that cannot be written is an error now
+    def start() -> str:
+        place = open_store(store).place  # a place that cannot be written is an error now
         together.begin({"seeds": numbers, "configurations": "seed-*/"})
         return place
 
@@ -122,16 +124,18 @@ def _run_seeds(
 def run_cells(
     cells: Sequence[Cell],
     *,
-    store: Path | None = None,
+    store: str | Path | None = None,
     jobs: int | None = None,
     begin: Begin = lambda jobs: None,
     receive: Receive = lambda update: None,
     finished: Callable[[Results], None] = lambda results: None,
     ranks: Ranks = ALONE,
+    engine: Engine | None = None,
 ) -> list[Results]:
     """Run all trajectories of these configurations, none twice; gives the results of each configuration.
 
-    A configuration is written out, and `finished` told, as soon as its last trajectory is done.
+    A configuration is written out, and `finished` told, as soon as its last trajectory is done. `engine` runs them
+    elsewhere than in processes on this machine.
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs is {jobs}: expected 1 or more")
@@ -160,11 +164,11 @@ def run_cells(
                     finished(done[i])
                     folders[i].end()
 
-    todo = [Job(n, _title(one, cells), one.setup, one.line) for n, one in enumerate(found)]
+    todo = [Job(n, _title(one, cells), one.setup, one.line, one.keys[0]) for n, one in enumerate(found)]
     with contextlib.ExitStack() as locks:
 
-        def start() -> Path:
-            place = Store(store or default_store_dir()).root  # a place that cannot be written is an error now
+        def start() -> str:
+            place = open_store(store).place  # a place that cannot be written is an error now
             for folder, cell in zip(folders, cells, strict=True):
                 folder.begin(config_of(cell.setup))
                 locks.callback(folder.end)
@@ -173,7 +177,10 @@ def run_cells(
 
         place = ranks.on_first(start)
         assert place is not None
-        run_jobs(todo, place, jobs or processes_for(cells, len(todo)), keep, ranks)
+        if engine is None:
+            run_jobs(todo, place, jobs or processes_for(cells, len(todo)), keep, ranks)
+        else:
+            engine(todo, place, keep)
     return [done[i] for i in range(len(cells))]
 
 

@@ -63,11 +63,11 @@ def key_of(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def default_store_dir() -> Path:
-    """`SCAIL_STORE`, or `store` in scail's cache directory."""
+def default_store_dir() -> Path | str:
+    """`SCAIL_STORE`, which may be a URL, or `store` in scail's cache directory."""
     from scail.datasets.cache import cache_dir
 
-    return Path(os.environ.get("SCAIL_STORE") or cache_dir() / "store")
+    return os.environ.get("SCAIL_STORE") or cache_dir() / "store"
 
 
 def parse_size(text: str) -> int:
@@ -121,6 +121,11 @@ class Store:
             if not mark.exists():
                 _replace_file(mark, json.dumps({"scail store, format": FORMAT}).encode())
             _check_format(mark, _read_json(mark).get("scail store, format"))
+
+    @property
+    def place(self) -> str:
+        """Where it is: what `open_store` finds it by."""
+        return str(self.root)
 
     def load(self, key: str, use: bool = True) -> Entry | None:
         """The entry, checked against its checksum; None where there is none. Raises `DamagedEntry`.
