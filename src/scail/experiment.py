@@ -345,14 +345,13 @@ def provenance_of(setup: Setup, device: str) -> dict[str, Any]:
         "device": device,
         "precision": experiment.precision,
         "threads": experiment.threads,
-        "ranks": experiment.ranks,
         "dataset": setup.dataset.name,
         "dataset_fingerprint": setup.dataset.fingerprint,
         "split": setup.dataset.split,
         "class_order_hash": hashlib.sha256(json.dumps(names).encode()).hexdigest()[:16],
         "recipe": experiment.recipe,
         "averaging": AVERAGING,
-    }
+    } | ({"ranks": experiment.ranks} if experiment.ranks > 1 else {})
 
 
 @lru_cache(maxsize=1)
