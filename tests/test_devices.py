@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -226,6 +227,24 @@ def test_several_nodes_are_told_apart(monkeypatch):
     monkeypatch.setenv("NODE_RANK", "2")
     with pytest.raises(ValueError, match="NODE_RANK is '2': expected 0 to 1"):
         _surroundings(4, 2)
+
+
+def test_two_nodes_with_the_same_command_train_one_network_and_the_first_one_writes(tmp_path, monkeypatch):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    tiny = ("--dataset", "digits", "--classes", "4", "--images-per-class", "20", "--states", "2", "--epochs", "1")
+    running = []
+    for node in ("0", "1"):
+        for name, value in {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NODE_RANK": node}.items():
+            monkeypatch.setenv(name, value)
+        options = (*tiny, "--methods", "ft", "--select", "random", "--nodes", "2", "--accelerator", "cpu")
+        running.append(start(tmp_path / node, *options))
+    said = [finish(process) for process in running]
+    assert [process.returncode for process in running] == [0, 0], said
+    assert "2 epochs trained" in said[0] and not said[1]
+    assert json.loads((tmp_path / "0" / "run" / "summary.json").read_text())["world_size"] == 2
+    assert not (tmp_path / "1").exists()
 
 
 def test_a_timeout_that_is_none_is_an_error(monkeypatch):
