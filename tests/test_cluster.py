@@ -26,7 +26,7 @@ GRID = """
 dataset: digits
 classes: 6
 images-per-class: 20
-epochs: 12
+epochs: 40,4
 states: 3
 memory: [12, 6]
 methods: ft,scail,full
@@ -80,15 +80,16 @@ def test_ray_gives_the_same_results_as_processes_here_even_where_a_worker_is_kil
                 if "FT, random exemplars: state 0: training" in line:
                     break
             time.sleep(0.2)
-            (victim,) = workers(f"seed{seed}: FT, random")
+            (victim,) = workers(f"b12-seed{seed}: FT, random")
             os.kill(victim, signal.SIGKILL)
-            said += process.communicate(timeout=300)[0]
+            said += process.communicate(timeout=900)[0]
     finally:
         shutil.rmtree(short, ignore_errors=True)
     assert process.returncode == 0, said
     assert "dashboard: http://" in said and "2 CPUs" in said
     # Tried again: it went on from what was there.
-    assert said.count(f"b12-seed{seed}: FT, random exemplars: state 0: training") == 2
+    begun = [f"b12-seed{seed}: FT, random exemplars: state 0: {note}" for note in ("training", "from the store")]
+    assert sum(map(said.count, begun)) == 2
     # The other configuration began when this state 0 was in the store.
     assert said.count(f"b6-seed{seed}: FT, random exemplars: state 0: from the store") == 1
     assert "Traceback" not in said

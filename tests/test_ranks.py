@@ -50,7 +50,7 @@ def found(tmp_path_factory):
     """What three ranks found."""
     place = tmp_path_factory.mktemp("ranks")
     running = start_ranks([str(Path(__file__).with_name("ranks_worker.py")), str(place), str(COUNT)], COUNT)
-    said = [process.communicate(timeout=120)[0] for process in running]
+    said = [process.communicate(timeout=600)[0] for process in running]
     assert [process.returncode for process in running] == [0] * COUNT, "\n".join(said)
     return [torch.load(place / f"rank-{rank}.pt", weights_only=False) for rank in range(COUNT)]
 
