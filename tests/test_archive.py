@@ -110,7 +110,10 @@ class TestArchive:
         with_more = {k: v for k, v in config["experiment"].items() if k != "as_published"}  # as if it were yet to come
         assert key_of_configuration({**config, "experiment": with_more}) == key
         assert key_of_configuration({**config, "command": ["other"], "started": "now"}) == key
-        for name, value in (("seed", 2), ("network", "resnet20"), ("candidates", 3), ("threads", 2)):
+        later = ("devices", "nodes", "sync_batch_norm", "linear_scaling")
+        earlier = {name: value for name, value in config["experiment"].items() if name not in later}
+        assert key_of_configuration({**config, "experiment": earlier}) == key  # of a version without these
+        for name, value in (("seed", 2), ("network", "resnet20"), ("candidates", 3), ("threads", 2), ("devices", 2)):
             assert key_of_configuration({**config, "experiment": {**config["experiment"], name: value}}) != key
         assert key_of_configuration({**config, "memory": 13}) != key
         assert configuration_of(config)["class_order"] == config["class_order"]

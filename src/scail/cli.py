@@ -17,8 +17,9 @@ from scail.cli_learn import Forget, Learn, forget_command, learn_command
 from scail.cli_predict import Evaluate, Export, Predict, evaluate_command, export_command, predict_command
 from scail.cli_prepare import Prepare, prepare_command
 from scail.cli_results import ResultsCommand, results_command
-from scail.cli_run import Run, run_command
+from scail.cli_run import Run, check_run, devices_of, run_command
 from scail.cli_store import StoreCommand, run_store_command
+from scail.launch import become_rank, launch, started_ranks
 from scail.recipes import RECIPES
 
 if TYPE_CHECKING:
@@ -92,14 +93,22 @@ def main(argv: list[str] | None = None) -> NoReturn:
         args=argv,
         config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
     )
+    carry_out(command)
+
+
+def carry_out(command: Any) -> NoReturn:
+    """Carry out a parsed command, and end with its exit code."""
     try:
+        if isinstance(command, Run) and devices_of(command) * command.nodes > 1 and started_ranks() is None:
+            check_run(command)
+            sys.exit(launch(_as_rank, command, devices_of(command), command.nodes))
         _COMMANDS[type(command)](command)
     except ValueError as error:
         if os.environ.get("SCAIL_DEBUG"):
             raise
-        _fail(str(error), 2)
+        _fail(str(error), 2, type(error).__name__ == "Told")
     except KeyboardInterrupt:
-        _fail("stopped. Nothing is lost: the same command goes on from here", 130)
+        _fail("stopped. Nothing is lost: the same command goes on from here", 130, _rank() > 0)
     except BrokenPipeError:
         sys.stderr.close()  # the reader (head, less) has seen enough
         sys.exit(141)
@@ -110,8 +119,21 @@ def main(argv: list[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
-def _fail(message: str, code: int) -> NoReturn:
-    print(f"scail: {'' if code == 130 else 'error: '}{message}", file=sys.stderr)
+def _as_rank(local: int, command: Run, around: dict[str, str]) -> None:
+    """One of the processes of `scail run --devices`."""
+    become_rank(local, around)
+    carry_out(command)
+
+
+def _rank() -> int:
+    return (started_ranks() or (0, 1))[0]
+
+
+def _fail(message: str, code: int, silent: bool = False) -> NoReturn:
+    """End with this message; silent where another rank says it."""
+    who = f"rank {_rank()}: " if _rank() > 0 else ""
+    if not silent:
+        print(f"scail: {'' if code == 130 else 'error: '}{who}{message}", file=sys.stderr)
     sys.exit(code)
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from scail.launch import started_ranks
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from scail.grid import Settled
     from scail.grids import Wanted
     from scail.plan import Cell
-    from scail.runner import Results
+    from scail.runner import Engine, Results
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,16 @@ class Grid:
     """So many seeds, from --seed on: the table has means and standard deviations."""
     jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Trainings at a time. Default: as the cores allow. On CPUs each has one thread: this never changes a number."""
+    engine: Literal["local", "ray"] = "local"
+    """Where trainings run: in processes here, or on a Ray cluster (extra `ray`). The results are the same."""
+    address: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
+    """ray: the cluster, or auto for the one of this machine. Default: one is started here for this grid."""
+    gpus_per_training: Annotated[float, tyro.conf.arg(metavar="N")] = 0
+    """ray: GPUs of each training."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the results go. Default: always the same folder for a grid, in runs/, so that the same command goes on."""
-    store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where trained states are kept. Default: SCAIL_STORE, or the user's cache directory."""
+    store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
+    """Where trained states are kept, as in `scail run`. Machines of a cluster need one that all of them reach."""
     results: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """A folder of measured numbers to keep: what is there already is not run, what is finished is added."""
     plan: bool = False
@@ -101,6 +109,9 @@ def grid_command(grid: Grid) -> None:
     console, out = Console(), grid.out or Path("runs") / _default_name(grid)
     if (grid.jobs is not None and grid.jobs < 1) or (grid.seeds is not None and grid.seeds < 1):
         raise ValueError(f"seeds is {grid.seeds} and jobs is {grid.jobs}: expected 1 or more")
+    if started_ranks() is not None:
+        raise ValueError("scail grid trains each network on one device: start it without torchrun, or use --engine ray")
+    engine = _engine(grid, console)
     archive = Archive(grid.results) if grid.results else None
     settled = settle(_wanted(grid), out, archive)
     finished = {i for i, cell in enumerate(settled.cells) if is_finished(cell)}
@@ -118,11 +129,27 @@ def grid_command(grid: Grid) -> None:
         try:
             run_cells(
                 todo, store=grid.store, jobs=grid.jobs, begin=display.begin, receive=display.receive,
-                finished=partial(_write_cell, archive),
+                finished=partial(_write_cell, archive), engine=engine,
             )  # fmt: skip
         finally:
             display.end()
         _print_tables(out, todo, archive, console)
+
+
+def _engine(grid: Grid, console: Console) -> Engine | None:
+    """Where the trainings run; None: in processes here."""
+    if grid.engine == "local":
+        if grid.address is not None or grid.gpus_per_training:
+            raise ValueError("--address and --gpus-per-training are for --engine ray")
+        return None
+    from scail.cluster import Cluster, run_on_cluster
+
+    cluster = Cluster(grid.address, grid.gpus_per_training, grid.jobs)
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    return lambda jobs, store, receive: run_on_cluster(jobs, store, receive, cluster, say)
 
 
 def _default_name(grid: Grid) -> str:
@@ -162,10 +189,10 @@ def _parts(text: str | None) -> list[str]:
 def _print_plan(grid: Grid, settled: Settled, finished: set[int], console: Console) -> None:
     from scail.plan import Count, plan_of
     from scail.plan_text import assumptions, plan_table, seconds_of
+    from scail.remote_store import keys_in
     from scail.runner import processes_for
-    from scail.store import default_store_dir, stored_keys
 
-    stored = stored_keys(grid.store or default_store_dir())
+    stored = keys_in(grid.store)
     counts = plan_of(settled.cells, stored, finished, seconds_of)
     total = sum(counts.values(), Count())
     processes = grid.jobs or processes_for(settled.cells, total.trajectories)

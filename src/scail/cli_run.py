@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from scail.launch import started_ranks
 from scail.recipes import RECIPES, Experiment, Select
 
 
@@ -94,12 +95,22 @@ class Run:
     """Where to train."""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     """Number format of the training."""
+    devices: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Train one network on so many devices of this machine (1); on CPUs, in so many processes. Each batch is shared out
+    among them. Under torchrun: as many as it has started."""
+    nodes: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Machines, each with --devices of them: the same command on every one, see docs/scaling.md."""
+    sync_batch_norm: bool = False
+    """Several GPUs: batch norm over the whole batch (torch's SyncBatchNorm) instead of each device's own images."""
+    linear_scaling: bool = False
+    """Several devices: a whole batch on each, and a learning rate as many times as high."""
     keep_features: bool = False
     """Keep the test images' features in the store: other heads are then scored without the network."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the results go. Default: a new folder in runs/."""
-    store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where trained states are kept. Default: SCAIL_STORE, or the user's cache directory."""
+    store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
+    """Where trained states are kept: a directory, or an object store as s3://bucket/states. Default: SCAIL_STORE, or
+    the user's cache directory."""
 
 
 def experiment_of(run: Run) -> Experiment:
@@ -133,8 +144,20 @@ def experiment_of(run: Run) -> Experiment:
         keep_features=run.keep_features,
         accelerator=run.accelerator,
         precision=run.precision,
+        devices=devices_of(run),
+        nodes=run.nodes,
+        sync_batch_norm=run.sync_batch_norm,
+        linear_scaling=run.linear_scaling,
         **{name: value for name, value in given_values.items() if value is not None},
     )
+
+
+def devices_of(run: Run) -> int:
+    """Devices on each node: as given; else as many as torchrun has started, or one."""
+    started = started_ranks()
+    if run.devices is not None or started is None or run.nodes < 1:
+        return 1 if run.devices is None else run.devices
+    return started[1] // run.nodes
 
 
 def _schedules(run: Run, recipe: Experiment) -> dict[str, Any]:
@@ -207,14 +230,25 @@ def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> No
     write_text(out / "table.md", markdown_table(summary))
 
 
+def check_run(run: Run) -> None:
+    """What is wrong with the options is said before any process is started for them."""
+    from scail.runner import check_counts
+
+    check_counts(experiment_of(run), run.seeds, run.jobs)
+
+
 def run_command(run: Run) -> None:
     """Run, and print the table."""
     experiment = experiment_of(run)
+    from scail.runner import follow_experiment, run_experiment
+
+    if (started_ranks() or (0, 1))[0] > 0:
+        follow_experiment(experiment, seeds=run.seeds, given_out=run.out is not None)
+        return
     from rich.console import Console
 
     from scail.display import Display
     from scail.report.table import caption, rich_table
-    from scail.runner import run_experiment
 
     console = Console()
     display = Display(console)

@@ -14,7 +14,7 @@ import tyro
 if TYPE_CHECKING:
     from scail.store import Listing, Store
 
-Place = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
+Place = Annotated[str | None, tyro.conf.arg(metavar="DIR")]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,10 @@ def run_store_command(command: Any) -> None:
     """Carry out a `scail store` command."""
     from scail.store import Store, StoreError, default_store_dir
 
-    root = command.store or default_store_dir()
+    place = command.store or default_store_dir()
+    if "://" in str(place):
+        raise StoreError(f"store {place}: only directories can be looked into; use the tools of the object store")
+    root = Path(place)
     if not (root / "store.json").is_file():
         if command.store is not None or root.exists():
             raise StoreError(f"{root}: there is no scail store here")

@@ -32,6 +32,7 @@ class Display:
         self._passes: list[list[int]] = []
         self._recent: list[deque[tuple[float, int]]] = []
         self._done: list[int] = []
+        self._finished = 0
         self._state_started: dict[int, float] = {}
         self._loss: dict[int, float] = {}
 
@@ -69,8 +70,12 @@ class Display:
         if update.note is not None:
             self._state_started[update.job] = time.monotonic()
             self._say(f"{job.title}: {where}: {update.note}")
-        if update.done and self._bars is not None and self._all is not None:
-            self._bars.update(self._tasks[update.job], visible=False)
+        if update.done:
+            self._finished += 1
+            if len(self.jobs) > 1:
+                self._say(f"{self._finished} of {len(self.jobs)} trajectories are done")
+            if self._bars is not None and self._all is not None:
+                self._bars.update(self._tasks[update.job], visible=False)
         if (progress := update.progress) is not None:
             self._done[update.job] += progress.images
             self._recent[update.job].append((time.monotonic(), self._done[update.job]))

@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -23,10 +24,12 @@ from scail import evaluation
 from scail.allocation import keep_freed_memory
 from scail.datasets import Dataset, DataSettings, load_dataset
 from scail.datasets.dataset import fingerprint_of
+from scail.devices import check_devices, fabric_of
 from scail.images import Augmentation
 from scail.methods import METHODS, choose_methods, head_of, split_name
 from scail.network import create_network, describe_network, extract_features
-from scail.recipes import Experiment, Select
+from scail.ranks import ALONE, Ranks
+from scail.recipes import Experiment, Schedule, Select
 from scail.results import AVERAGING, Row
 from scail.seeding import generator_for
 from scail.store import Entry, Store, key_of
@@ -91,7 +94,7 @@ def set_up(experiment: Experiment, dataset: Dataset | None = None) -> Setup:
     if experiment.threads < 1:
         raise ValueError(f"threads is {experiment.threads}, expected 1 or more")
     described = dict(_described(experiment.network, len(order), *dataset.shape))
-    _check_accelerator(experiment)
+    check_devices(experiment)
     methods, notes = choose_methods(experiment.methods, memory)
     notes = (*dataset.notes, *notes)
     alone = [s.index for s in states if len(s.class_names) == 1 and (s.index == 0 or memory == 0)]
@@ -122,18 +125,6 @@ def data_settings(experiment: Experiment) -> DataSettings:
 def _described(name: str, classes: int, channels: int, height: int, width: int) -> dict[str, int]:
     network = create_network(name, channels, classes, generator_for(0, "described"))
     return describe_network(network, height, width)
-
-
-def _check_accelerator(experiment: Experiment) -> None:
-    """A device that is not there is an error before anything is written."""
-    if experiment.accelerator in ("auto", "cpu"):
-        return
-    from lightning_fabric import Fabric
-
-    try:
-        Fabric(accelerator=experiment.accelerator, devices=1)
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"accelerator {experiment.accelerator}: {error}; use auto or cpu") from error
 
 
 def describe(setup: Setup) -> str:
@@ -210,22 +201,28 @@ def _title(trainer: str, select: Select | None) -> str:
 
 def trainer_of(name: str, experiment: Experiment, num_classes: int | None) -> Trainer:
     """The trainer of this name, with the experiment's settings; `num_classes`: all that will ever come, if known."""
-    first = Joint(experiment.network, experiment.first_schedule)
+
+    def scaled(schedule: Schedule) -> Schedule:
+        times = experiment.ranks if experiment.linear_scaling else 1
+        return replace(schedule, lr=schedule.lr * times, batch_size=schedule.batch_size * times)
+
+    first = Joint(experiment.network, scaled(experiment.first_schedule))
     if name == "joint":
         return first
     if name == "distill":
-        return Distill(experiment.network, experiment.distill_schedule, num_classes)
+        return Distill(experiment.network, scaled(experiment.distill_schedule), num_classes)
     if name == "bic":
-        bic_first = Joint(experiment.network, experiment.bic_first_schedule)
-        return Bic(bic_first, experiment.bic_schedule, experiment.bic_correction_schedule)
+        bic_first = Joint(experiment.network, scaled(experiment.bic_first_schedule))
+        return Bic(bic_first, scaled(experiment.bic_schedule), experiment.bic_correction_schedule)  # stage 2: rank 0's
     if name == "frozen_svm":
         return FrozenSvm(first)
-    fine_tune = FineTune(first, experiment.later_schedule, experiment.keep_past_rows)
+    fine_tune = FineTune(first, scaled(experiment.later_schedule), experiment.keep_past_rows)
     if name == "fine_tune":
         return fine_tune
+    balanced = scaled(experiment.balanced_schedule)
     if name == "balanced":
-        return Balanced(fine_tune, experiment.balanced_schedule)
-    return Balanced(replace(fine_tune, keep_past_rows=True), experiment.balanced_schedule, distill=True)
+        return Balanced(fine_tune, balanced)
+    return Balanced(replace(fine_tune, keep_past_rows=True), balanced, distill=True)
 
 
 def chain_of(setup: Setup, line: Line) -> Chain:
@@ -237,29 +234,31 @@ def chain_of(setup: Setup, line: Line) -> Chain:
         order = class_order(experiment.class_order, dataset.class_names, experiment.seed, icarl=dataset.icarl)
         states = split_into_states(dataset, 1, order)
     augmentation = Augmentation(experiment.padding, dataset.mirror)
-    return Chain(trainer, states, line.select, line.memory, augmentation, experiment.seed, experiment.precision)
+    return Chain(
+        trainer, states, line.select, line.memory, augmentation, experiment.seed, experiment.precision,
+        experiment.sync_batch_norm,
+    )  # fmt: skip
 
 
-def run_line(setup: Setup, line: Line, store: Store, watch: Watch) -> Iterator[Measured]:
-    """Go through a line's states; yields what each of them gave."""
-    from lightning_fabric import Fabric
-
+def run_line(setup: Setup, line: Line, store: Store, watch: Watch, ranks: Ranks = ALONE) -> Iterator[Measured]:
+    """Go through a line's states; yields what each of them gave (on rank 0; the other ranks only take part)."""
+    fabric = fabric_of(setup.experiment)
     torch.set_num_threads(setup.experiment.threads)
     keep_freed_memory()
     if torch.backends.cudnn.is_available():
         torch.backends.cudnn.deterministic = True
-    accelerator = setup.experiment.accelerator
-    fabric = Fabric(accelerator=accelerator, devices=1, precision=setup.experiment.precision)  # type: ignore[arg-type]
     provenance = provenance_of(setup, str(fabric.device))
     chain = chain_of(setup, line)
     warnings.filterwarnings("ignore", message="memory of .* images for .* classes")  # said once, by `set_up`
-    for step in trajectory(chain, setup.dataset, store, fabric, watch):
-        features, labels = _test_features(setup, chain, step, store, fabric, watch)
-        yield _measure(setup, chain, line, step, features, labels, provenance)
+    for step in trajectory(chain, setup.dataset, store, fabric, watch, ranks):
+        features, labels = _test_features(setup, chain, step, store, fabric, watch, ranks)
+        measured = ranks.on_first(_measure, setup, chain, line, step, features, labels, provenance)
+        if measured is not None:
+            yield measured
 
 
 def _test_features(
-    setup: Setup, chain: Chain, step: Step, store: Store, fabric: Fabric, watch: Watch
+    setup: Setup, chain: Chain, step: Step, store: Store, fabric: Fabric, watch: Watch, ranks: Ranks
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Features and labels of the test images of all classes seen: taken once, for every head."""
     seen = chain.states[: step.state.index + 1]
@@ -270,7 +269,7 @@ def _test_features(
     def extract() -> torch.Tensor:
         network.to(fabric.device)
         with fabric.autocast():
-            features = extract_features(network, images)
+            features = extract_features(network, images, ranks)
         network.cpu()
         return features
 
@@ -278,12 +277,17 @@ def _test_features(
         return extract(), labels
     made_from = {"previous": step.key, "test_data": fingerprint_of(images, labels)}
     key = key_of(made_from)
-    with store.lock(key):
-        entry = store.find(key, lambda damage: watch.note(step.state, f"test features damaged, made again ({damage})"))
+
+    def damaged(damage: str) -> None:
+        watch.note(step.state, f"test features damaged, made again ({damage})")
+
+    with ExitStack() as held:
+        ranks.on_first(held.enter_context, store.lock(key))
+        entry = ranks.decided(store.find, key, damaged)
         if entry is None:
             facts = {"made_from": made_from, "dataset": setup.dataset.name, "state": step.state.index}
             entry = Entry({"features_ND": extract()}, facts | {"kind": "test features"})
-            store.save(key, entry)
+            ranks.on_first(store.save, key, entry)
     return entry.tensors["features_ND"], labels
 
 
@@ -347,7 +351,7 @@ def provenance_of(setup: Setup, device: str) -> dict[str, Any]:
         "class_order_hash": hashlib.sha256(json.dumps(names).encode()).hexdigest()[:16],
         "recipe": experiment.recipe,
         "averaging": AVERAGING,
-    }
+    } | ({"ranks": experiment.ranks} if experiment.ranks > 1 else {})
 
 
 @lru_cache(maxsize=1)

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from scail.cli_run import Run
 
 _OF_THE_COMMAND = ("out", "store", "jobs")
+_OF_ONE_RUN = ("devices", "nodes", "sync_batch_norm", "linear_scaling")
 _IN_NAMES = ("dataset", "states", "memory", "seed")
 
 
@@ -90,8 +91,10 @@ def _known_key(place: str, raw: str) -> str:
     key, known = raw.replace("-", "_"), [field.name for field in fields(Run)]
     if key in _OF_THE_COMMAND:
         raise ValueError(f"{place}: {raw} belongs to the command line: give it as --{key}")
+    if key in _OF_ONE_RUN:
+        raise ValueError(f"{place}: {raw} belongs to `scail run`: a grid trains each network on one device")
     if key not in known:
-        usable = [name for name in known if name not in _OF_THE_COMMAND]
+        usable = [name for name in known if name not in (*_OF_THE_COMMAND, *_OF_ONE_RUN)]
         near = difflib.get_close_matches(key, usable, 1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(usable)}."
         raise ValueError(f"{place}: unknown key {raw!r}; {hint} Keys are the options of `scail run`")

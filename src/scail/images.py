@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from scail.datasets.dataset import Images, ImagesOnDisk
 from scail.datasets.decode import Box, middle_square
+from scail.ranks import ALONE, Ranks
 
 _READ_AHEAD = 2  # batches that are being decoded while the network is at one
 _MOST_FOR_STATISTICS = 5000  # of images on disk: mean and deviation of a channel need no more
@@ -40,24 +41,31 @@ def training_batches(
     augmentation: Augmentation,
     generator: Callable[[int | str], Generator],
     start: int = 0,
+    ranks: Ranks = ALONE,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """One epoch, from its batch `start` on: every image once, in a random order, augmented; uint8 images and labels.
 
     The order comes from generator("order"), batch b's augmentation from generator(b): an epoch that was interrupted
-    goes on with the very batches that it would have had.
+    goes on with the very batches that it would have had. Of each batch a rank has its own part, perhaps none of it,
+    with the crops that one process would have made: together they see every image once.
     """
     batches = epoch_rows(len(images), batch_size, generator("order"))[start:]
     draws = (generator(b) for b in range(start, start + len(batches)))
     if isinstance(images, Tensor):
-        cropped = _crops_in_memory(images, batches, draws, augmentation)
+        cropped = _crops_in_memory(images, batches, draws, augmentation, ranks)
     else:
-        cropped = _regions_on_disk(images, batches, draws, augmentation)
+        cropped = _regions_on_disk(images, batches, draws, augmentation, ranks)
     for batch, rows in zip(cropped, batches, strict=True):
-        yield batch, labels[rows]
+        yield batch, labels[_part(rows, ranks)]
+
+
+def _part(rows: Tensor, ranks: Ranks) -> Tensor:
+    mine = ranks.part(len(rows))
+    return rows[mine.start : mine.stop]
 
 
 def _crops_in_memory(
-    images: Tensor, batches: Sequence[Tensor], draws: Iterator[Generator], augmentation: Augmentation
+    images: Tensor, batches: Sequence[Tensor], draws: Iterator[Generator], augmentation: Augmentation, ranks: Ranks
 ) -> Iterator[Tensor]:
     padding, (height, width) = augmentation.padding, images.shape[2:]
     padded = F.pad(images, (padding,) * 4)
@@ -65,24 +73,25 @@ def _crops_in_memory(
     crops = padded.unfold(2, height, 1).unfold(3, width, 1)
     for rows, draw in zip(batches, draws, strict=True):
         down, right = torch.randint(2 * padding + 1, (2, len(rows)), generator=draw)
-        batch = crops[rows, :, down, right]
+        batch = crops[_part(rows, ranks), :, _part(down, ranks), _part(right, ranks)]
         if augmentation.mirror:
-            mirrored = torch.rand(len(rows), generator=draw) < 0.5
+            mirrored = _part(torch.rand(len(rows), generator=draw), ranks) < 0.5
             batch = torch.where(mirrored[:, None, None, None], batch.flip(3), batch)
         yield batch
 
 
 def _regions_on_disk(
-    images: ImagesOnDisk, batches: Sequence[Tensor], draws: Iterator[Generator], augmentation: Augmentation
-) -> Iterator[Tensor]:
+    images: ImagesOnDisk, batches: Sequence[Tensor], draws: Iterator[Generator], augmentation: Augmentation,
+    ranks: Ranks,
+) -> Iterator[Tensor]:  # fmt: skip
     def choices() -> Iterator[list[Callable[[int, int], Box]]]:
         for rows, draw in zip(batches, draws, strict=True):
-            numbers = torch.rand(len(rows), _ATTEMPTS, 4, generator=draw).tolist()
-            mirrored.append(torch.rand(len(rows), generator=draw) < 0.5)
+            numbers = _part(torch.rand(len(rows), _ATTEMPTS, 4, generator=draw), ranks).tolist()
+            mirrored.append(_part(torch.rand(len(rows), generator=draw), ranks) < 0.5)
             yield [lambda width, height, mine=mine: random_region(width, height, mine) for mine in numbers]  # type: ignore[misc]
 
     mirrored = deque[Tensor]()
-    for batch in _decoded(images, batches, choices()):
+    for batch in _decoded(images, [_part(rows, ranks) for rows in batches], choices()):
         flip = mirrored.popleft()
         yield torch.where(flip[:, None, None, None], batch.flip(3), batch) if augmentation.mirror else batch
 
@@ -151,10 +160,19 @@ def _finished(batch: Tensor, futures: list[Future[None]]) -> Tensor:
 
 def epoch_rows(count: int, batch_size: int, generator: Generator) -> list[Tensor]:
     """A random order of 0..count-1 in batches; a lone last row joins the batch before (batch norm needs two)."""
-    batches = list(torch.randperm(count, generator=generator).split(batch_size))
-    if len(batches) > 1 and len(batches[-1]) == 1:
-        batches[-2:] = [torch.cat(batches[-2:])]
-    return batches
+    return list(torch.randperm(count, generator=generator).split(batch_sizes(count, batch_size)))
+
+
+def batch_sizes(count: int, batch_size: int) -> list[int]:
+    """How many images each batch of an epoch has.
+
+    >>> batch_sizes(9, 4), batch_sizes(10, 4)
+    ([4, 5], [4, 4, 2])
+    """
+    sizes = [min(batch_size, count - begin) for begin in range(0, count, batch_size)]
+    if len(sizes) > 1 and sizes[-1] == 1:
+        sizes[-2:] = [sizes[-2] + 1]
+    return sizes
 
 
 def channel_statistics(images: Images) -> tuple[Tensor, Tensor]:

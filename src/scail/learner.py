@@ -47,7 +47,7 @@ def train_state(trainer: Trainer, task: Task, rows: Rows) -> Trained:
     """Train a state, and take the features of all its images by the new network."""
     network = trainer.train(task).eval()
     with task.fabric.autocast():
-        features = extract_features(network, task.images)
+        features = extract_features(network, task.images, task.ranks)
     network.cpu()
     new_labels, exemplar_labels = task.labels.split([len(rows.new), len(rows.exemplars)])
     return Trained(network, rows.new, new_labels, rows.exemplars, exemplar_labels, features)

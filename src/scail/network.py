@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from scail.datasets.dataset import Images
 from scail.images import centre_batches
+from scail.ranks import ALONE, Ranks
 
 NETWORK_VERSION = 1  # raise it when a change makes other networks or features: states are then not reused
 _EXTRACT_BATCH = 256
@@ -214,14 +215,23 @@ def _initialise(backbone: nn.Module, generator: Generator) -> None:
             nn.init.zeros_(module.bias)
 
 
-def extract_features(network: Network, images: Images) -> Tensor:
-    """N x D features of N images, in evaluation mode, on the CPU."""
+def extract_features(network: Network, images: Images, ranks: Ranks = ALONE) -> Tensor:
+    """N x D features of N images, in evaluation mode, on the CPU.
+
+    Ranks share out whole batches, the same ones that one process would have: not a bit depends on their number.
+    """
     device, was_training = network.mean.device, network.training
+    every = range(len(images))
+    parts = ranks.parts(-(-len(images) // _EXTRACT_BATCH))
+    rows = [every[part.start * _EXTRACT_BATCH : part.stop * _EXTRACT_BATCH] for part in parts]
+    if ranks.count > 1:
+        images = images[torch.arange(rows[ranks.rank].start, rows[ranks.rank].stop)]
     network.eval()
     with torch.inference_mode():
         chunks = [network.features(batch.to(device)).float().cpu() for batch in centre_batches(images, _EXTRACT_BATCH)]
     network.train(was_training)
-    return torch.cat(chunks) if chunks else torch.empty(0, network.feature_size)
+    features = torch.cat(chunks) if chunks else torch.empty(0, network.feature_size)
+    return ranks.gathered_rows(features, [len(of_rank) for of_rank in rows])
 
 
 def describe_network(network: Network, height: int, width: int) -> dict[str, int]:

@@ -95,10 +95,10 @@ class _Keys:
         from lightning_fabric import Fabric
 
         experiment = setup.experiment
-        known = (experiment.accelerator, experiment.threads)
+        known = (experiment.accelerator, experiment.threads, experiment.ranks, experiment.sync_batch_norm)
         if known not in self.machines:
             fabric = Fabric(accelerator=experiment.accelerator, devices=1)
-            self.machines[known] = machine_of(fabric, experiment.threads)
+            self.machines[known] = machine_of(fabric, experiment.threads, experiment.ranks, experiment.sync_batch_norm)
         return self.machines[known]
 
 

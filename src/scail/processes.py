@@ -25,8 +25,9 @@ from typing import Any
 from scail.datasets import load_dataset
 from scail.exemplars import places
 from scail.experiment import Line, Measured, Setup, chain_of, data_settings, run_line, set_up
+from scail.ranks import ALONE, Ranks
 from scail.recipes import Experiment
-from scail.store import Store
+from scail.remote_store import open_store
 from scail.training import Interrupted, Progress
 from scail.trajectory import Watch
 
@@ -39,6 +40,8 @@ class Job:
     title: str
     setup: Setup
     line: Line
+    begins: str = ""
+    """The key of its state 0: jobs that begin alike share it."""
 
     def image_passes(self) -> list[int]:
         """For each state, how many images its training goes through: what it costs."""
@@ -78,24 +81,31 @@ def default_processes(experiment: Experiment, jobs: int) -> int:
     """As many processes as there are cores for their threads; one where an accelerator does the work."""
     import torch
 
-    if experiment.accelerator != "cpu" and torch.accelerator.is_available():
+    if experiment.ranks > 1 or (experiment.accelerator != "cpu" and torch.accelerator.is_available()):
         return 1
     return max(1, min(jobs, available_cores() // experiment.threads))
 
 
-def run_jobs(jobs: Sequence[Job], store: Path, processes: int, receive: Receive) -> None:
-    """Run all jobs, so many at a time. Ctrl-C and SIGTERM end them after the current batch, saved: `Interrupted`."""
-    _stop.clear()
-    with _stop_on_signals():
-        if min(processes, len(jobs)) == 1:
+def stop_asked() -> bool:
+    """Whether Ctrl-C or SIGTERM came."""
+    return _stop.is_set()
+
+
+def run_jobs(jobs: Sequence[Job], store: str | Path, processes: int, receive: Receive, ranks: Ranks = ALONE) -> None:
+    """Run all jobs, so many at a time. Ctrl-C and SIGTERM end them after the current batch, saved: `Interrupted`.
+
+    Several ranks run one job at a time, together.
+    """
+    with stop_on_signals():
+        if min(processes, len(jobs)) == 1 or ranks.count > 1:
             for job in jobs:
-                _work(job, store, receive)
+                _work(job, store, receive, ranks)
         else:
             _run_in_processes(jobs, store, min(processes, len(jobs)), receive)
 
 
-def _work(job: Job, store: Path, receive: Receive) -> None:
-    if _stop.is_set():
+def _work(job: Job, store: str | Path, receive: Receive, ranks: Ranks = ALONE) -> None:
+    if ranks.any(_stop.is_set()):
         raise Interrupted
     n = job.number
     watch = Watch(
@@ -103,12 +113,12 @@ def _work(job: Job, store: Path, receive: Receive) -> None:
         progress=lambda state, progress: receive(Update(n, state.index, progress=progress)),
         stop_asked=_stop.is_set,
     )
-    for measured in run_line(job.setup, job.line, Store(store), watch):
+    for measured in run_line(job.setup, job.line, open_store(store, create=ranks.rank == 0), watch, ranks):
         receive(Update(n, measured.state, measured=measured))
     receive(Update(n, done=True))
 
 
-def _run_in_processes(jobs: Sequence[Job], store: Path, processes: int, receive: Receive) -> None:
+def _run_in_processes(jobs: Sequence[Job], store: str | Path, processes: int, receive: Receive) -> None:
     context = get_context("spawn")  # not fork: torch's threads do not survive it
     queue = context.Queue()
     pool = ProcessPoolExecutor(processes, context, _begin_worker, (queue,))
@@ -178,7 +188,15 @@ def _end_with_parent() -> None:
     os._exit(1)  # nobody is left to receive results; what is in the store stays
 
 
-def _work_in_process(number: int, experiment: Experiment, line: Line, store: Path) -> None:
+def _work_in_process(number: int, experiment: Experiment, line: Line, store: str | Path) -> None:
+    try:
+        work_and_send(number, experiment, line, store, _queue.put)
+    except BaseException:
+        _queue.cancel_join_thread()  # nobody may be listening any more: do not wait for that
+        raise
+
+
+def work_and_send(number: int, experiment: Experiment, line: Line, store: str | Path, put: Receive) -> None:
     """A job in a worker process: the data are read there, and progress is sent ten times a second."""
     unsent, last = 0, 0.0
 
@@ -190,19 +208,16 @@ def _work_in_process(number: int, experiment: Experiment, line: Line, store: Pat
                 return
             update = replace(update, progress=replace(update.progress, images=unsent))
             unsent, last = 0, time.monotonic()
-        _queue.put(update)
+        put(update)
 
-    try:
-        setup = set_up(experiment, _load_once(experiment.dataset, data_settings(experiment)))
-        _work(Job(number, "", setup, line), store, send)
-    except BaseException:
-        _queue.cancel_join_thread()  # nobody may be listening any more: do not wait for that
-        raise
+    setup = set_up(experiment, _load_once(experiment.dataset, data_settings(experiment)))
+    _work(Job(number, "", setup, line), store, send)
 
 
 @contextlib.contextmanager
-def _stop_on_signals() -> Iterator[None]:
+def stop_on_signals() -> Iterator[None]:
     """The first Ctrl-C or SIGTERM asks the trainings to stop; a second Ctrl-C ends the program at once."""
+    _stop.clear()
     if threading.current_thread() is not threading.main_thread():
         yield  # signals belong to the main thread
         return

@@ -128,8 +128,20 @@ class Experiment(DataSettings):
     """Keep the features of the test images in the store: other heads are then scored without the network."""
     accelerator: str = "auto"
     precision: str = "32-true"
+    devices: int = 1
+    """Devices of one training on each node. The batch is shared out among all; they change bits, as threads do."""
+    nodes: int = 1
+    sync_batch_norm: bool = False
+    """Several devices: normalise with the statistics of the whole batch instead of each device's own images."""
+    linear_scaling: bool = False
+    """Several devices: a whole batch on each, and a learning rate as many times as high."""
     recipe: str = "quick"
     """The name of the recipe that this configuration started from."""
+
+    @property
+    def ranks(self) -> int:
+        """Processes that train one network together, one for each device."""
+        return self.devices * self.nodes
 
 
 SMALL_IMAGES = ("glyphs", "digits", "cifar100")

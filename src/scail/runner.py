@@ -13,16 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from scail.datasets import load_dataset
+from scail.devices import joined
 from scail.experiment import Setup, config_of, data_settings, set_up
 from scail.methods import METHODS
 from scail.plan import Cell, Trajectory, trajectories_of
 from scail.processes import Job, Update, default_processes, run_jobs
+from scail.ranks import ALONE, Ranks
 from scail.recipes import Experiment
+from scail.remote_store import open_store
 from scail.results import Row, RunDirectory, summarise, summarise_seeds, write_text
-from scail.store import Store, default_store_dir
 
 Begin = Callable[[Sequence[Job]], None]
 Receive = Callable[[Update], None]
+Engine = Callable[[Sequence[Job], str, Receive], None]
+"""engine(jobs, store, receive): runs them all."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ def run_experiment(
     out: Path | None = None,
     *,
     seeds: int = 1,
-    store: Path | None = None,
+    store: str | Path | None = None,
     jobs: int | None = None,
     begin: Begin = lambda jobs: None,
     receive: Receive = lambda update: None,
@@ -49,23 +53,68 @@ def run_experiment(
     With several seeds each has a directory of its own, and `out` holds the means. `jobs` is the number of processes.
     `begin` and `receive` are told what will be done and what happens.
     """
+    check_counts(experiment, seeds, jobs)
+    with joined(experiment) as ranks:
+        setups = ranks.together(lambda: _setups(experiment, seeds))
+        default = f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}"
+        out = out or ranks.on_first(lambda: _new_folder(Path("runs"), default))
+        assert out is not None
+        if seeds == 1:
+            (cell,) = [Cell(setups[0], out)]
+            return run_cells([cell], store=store, jobs=jobs, begin=begin, receive=receive, ranks=ranks)[0]
+        return _run_seeds(setups, out, store, jobs, begin, receive, ranks)
+
+
+def follow_experiment(experiment: Experiment, *, seeds: int = 1, given_out: bool = True) -> None:
+    """Take part in `run_experiment` of rank 0, as one of the other ranks: train along, and write nothing."""
+    check_counts(experiment, seeds, None)
+    with joined(experiment) as ranks:
+        setups = ranks.together(lambda: _setups(experiment, seeds))
+        if not given_out:
+            ranks.on_first(lambda: None)  # rank 0 makes its folder
+        if seeds > 1:
+            ranks.on_first(lambda: None)  # and the one for all seeds
+        ranks.on_first(lambda: None)  # and those of the configurations
+        found = trajectories_of([Cell(setup, Path()) for setup in setups])
+        todo = [Job(n, "", one.setup, one.line) for n, one in enumerate(found)]
+        run_jobs(todo, Path(), 1, lambda update: None, ranks)
+
+
+def check_counts(experiment: Experiment, seeds: int, jobs: int | None) -> None:
+    """Numbers that are none are an error."""
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise ValueError(f"seeds is {seeds} and jobs is {jobs}: expected 1 or more")
-    started = time.perf_counter()
-    out = out or _new_folder(Path("runs"), f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}")
+    if experiment.devices < 1 or experiment.nodes < 1:
+        raise ValueError(f"devices is {experiment.devices} and nodes is {experiment.nodes}: expected 1 or more")
+    if experiment.ranks > 1 and (jobs or 1) > 1:
+        raise ValueError(f"jobs is {jobs}: with several devices they train one network at a time; leave --jobs out")
+
+
+def _setups(experiment: Experiment, seeds: int) -> list[Setup]:
     dataset = load_dataset(experiment.dataset, data_settings(experiment))
-    setups = [set_up(replace(experiment, seed=experiment.seed + i), dataset) for i in range(seeds)]
-    if seeds == 1:
-        return run_cells([Cell(setups[0], out)], store=store, jobs=jobs, begin=begin, receive=receive)[0]
+    return [set_up(replace(experiment, seed=experiment.seed + i), dataset) for i in range(seeds)]
+
+
+def _run_seeds(
+    setups: Sequence[Setup], out: Path, store: str | Path | None, jobs: int | None, begin: Begin, receive: Receive,
+    ranks: Ranks,
+) -> Results:  # fmt: skip
+    """Each seed in a directory of its own, and the means over them."""
+    started = time.perf_counter()
     numbers = [setup.experiment.seed for setup in setups]
     cells = [Cell(setup, out / f"seed-{n}", f"seed {n}") for setup, n in zip(setups, numbers, strict=True)]
-    place = Store(store or default_store_dir()).root  # a place that cannot be written is an error now
     together = RunDirectory(out)
-    together.begin({"seeds": numbers, "configurations": "seed-*/"})
+
+    def start() -> str:
+        place = open_store(store).place  # a place that cannot be written is an error now
+        together.begin({"seeds": numbers, "configurations": "seed-*/"})
+        return place
+
+    place = ranks.on_first(start)
     try:
-        each = run_cells(cells, store=place, jobs=jobs, begin=begin, receive=receive)
+        each = run_cells(cells, store=place, jobs=jobs, begin=begin, receive=receive, ranks=ranks)
         summary = summarise_seeds({n: of.summary for n, of in zip(numbers, each, strict=True)})
-        summary |= {"seconds": time.perf_counter() - started, "world_size": 1}
+        summary |= {"seconds": time.perf_counter() - started, "world_size": ranks.count}
         write_text(out / "summary.json", json.dumps(summary, indent=1) + "\n")
     finally:
         together.end()
@@ -75,21 +124,23 @@ def run_experiment(
 def run_cells(
     cells: Sequence[Cell],
     *,
-    store: Path | None = None,
+    store: str | Path | None = None,
     jobs: int | None = None,
     begin: Begin = lambda jobs: None,
     receive: Receive = lambda update: None,
     finished: Callable[[Results], None] = lambda results: None,
+    ranks: Ranks = ALONE,
+    engine: Engine | None = None,
 ) -> list[Results]:
     """Run all trajectories of these configurations, none twice; gives the results of each configuration.
 
-    A configuration is written out, and `finished` told, as soon as its last trajectory is done.
+    A configuration is written out, and `finished` told, as soon as its last trajectory is done. `engine` runs them
+    elsewhere than in processes on this machine.
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs is {jobs}: expected 1 or more")
     if not cells:
         return []
-    place = Store(store or default_store_dir()).root  # a place that cannot be written is an error now
     found = trajectories_of(cells)
     folders = [RunDirectory(cell.folder) for cell in cells]
     missing = Counter(i for one in found for i in one.cells)
@@ -113,13 +164,23 @@ def run_cells(
                     finished(done[i])
                     folders[i].end()
 
+    todo = [Job(n, _title(one, cells), one.setup, one.line, one.keys[0]) for n, one in enumerate(found)]
     with contextlib.ExitStack() as locks:
-        for folder, cell in zip(folders, cells, strict=True):
-            folder.begin(config_of(cell.setup))
-            locks.callback(folder.end)
-        todo = [Job(n, _title(one, cells), one.setup, one.line) for n, one in enumerate(found)]
-        begin(todo)
-        run_jobs(todo, place, jobs or processes_for(cells, len(todo)), keep)
+
+        def start() -> str:
+            place = open_store(store).place  # a place that cannot be written is an error now
+            for folder, cell in zip(folders, cells, strict=True):
+                folder.begin(config_of(cell.setup))
+                locks.callback(folder.end)
+            begin(todo)
+            return place
+
+        place = ranks.on_first(start)
+        assert place is not None
+        if engine is None:
+            run_jobs(todo, place, jobs or processes_for(cells, len(todo)), keep, ranks)
+        else:
+            engine(todo, place, keep)
     return [done[i] for i in range(len(cells))]
 
 
@@ -148,6 +209,6 @@ def _finish(setup: Setup, folder: RunDirectory, seconds: float) -> Results:
     pairs = [(method, line.select) for line in setup.lines for method in line.methods]
     folder.sort(sorted(pairs, key=lambda pair: list(METHODS).index(pair[0])))
     rows = folder.rows()
-    summary = summarise(rows) | {"seconds": seconds, "world_size": 1}
+    summary = summarise(rows) | {"seconds": seconds, "world_size": setup.experiment.ranks}
     write_text(folder.path / "summary.json", json.dumps(summary, indent=1) + "\n")
     return Results(folder.path, rows, summary)

@@ -63,11 +63,11 @@ def key_of(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def default_store_dir() -> Path:
-    """`SCAIL_STORE`, or `store` in scail's cache directory."""
+def default_store_dir() -> Path | str:
+    """`SCAIL_STORE`, which may be a URL, or `store` in scail's cache directory."""
     from scail.datasets.cache import cache_dir
 
-    return Path(os.environ.get("SCAIL_STORE") or cache_dir() / "store")
+    return os.environ.get("SCAIL_STORE") or cache_dir() / "store"
 
 
 def parse_size(text: str) -> int:
@@ -96,8 +96,11 @@ def stored_keys(root: Path) -> set[str]:
 class Store:
     """States by key, in a directory that is kept below a size limit by forgetting what was not used for longest."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, create: bool = True) -> None:
+        """The store at `root`; without `create` only its name, for a process that leaves it to another."""
         self.root = Path(root)
+        if not create:
+            return
         try:
             self.limit = parse_size(os.environ.get("SCAIL_STORE_LIMIT") or _DEFAULT_LIMIT)
         except ValueError as error:
@@ -118,6 +121,11 @@ class Store:
             if not mark.exists():
                 _replace_file(mark, json.dumps({"scail store, format": FORMAT}).encode())
             _check_format(mark, _read_json(mark).get("scail store, format"))
+
+    @property
+    def place(self) -> str:
+        """Where it is: what `open_store` finds it by."""
+        return str(self.root)
 
     def load(self, key: str, use: bool = True) -> Entry | None:
         """The entry, checked against its checksum; None where there is none. Raises `DamagedEntry`.

@@ -6,8 +6,11 @@ threads, device, precision and versions (they change bits), and, from state 1 on
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,7 @@ from scail.exemplars import SELECTION_VERSION, Memory
 from scail.images import Augmentation
 from scail.learner import Learned, Rows, remember, train_state
 from scail.network import NETWORK_VERSION, create_network
+from scail.ranks import ALONE, Ranks
 from scail.recipes import Select
 from scail.seeding import generator_for
 from scail.store import Checkpoint, Entry, Store, key_of
@@ -39,6 +43,7 @@ class Chain:
     augmentation: Augmentation
     seed: int
     precision: str = "32-true"
+    sync_batch_norm: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,13 +74,16 @@ class Machine:
     threads: int
     device: tuple[str, str]
     """Its type and kind: other kinds add up in another order."""
+    ranks: int = 1
+    """Devices that share out each batch."""
+    sync_batch_norm: bool = False
 
 
-def machine_of(fabric: Fabric, threads: int) -> Machine:
-    """The machine that this Fabric trains on, with so many threads."""
+def machine_of(fabric: Fabric, threads: int, ranks: int = 1, sync_batch_norm: bool = False) -> Machine:
+    """The machine that this Fabric trains on, with so many threads, and so many ranks in all."""
     kind = fabric.device.type
     name = torch.cuda.get_device_name(fabric.device) if kind == "cuda" else torch.backends.cpu.get_cpu_capability()
-    return Machine(threads, (kind, name))
+    return Machine(threads, (kind, name), ranks, sync_batch_norm)
 
 
 def data_of_state(dataset: Dataset, state: State) -> str:
@@ -92,31 +100,65 @@ def keys_of(chain: Chain, machine: Machine, data: Callable[[State], str]) -> lis
     return keys
 
 
-def trajectory(chain: Chain, dataset: Dataset, store: Store, fabric: Fabric, watch: Watch) -> Iterator[Step]:
-    """Each state in turn: from the store, or trained and put there."""
+def trajectory(
+    chain: Chain, dataset: Dataset, store: Store, fabric: Fabric, watch: Watch, ranks: Ranks = ALONE
+) -> Iterator[Step]:
+    """Each state in turn: from the store, or trained and put there.
+
+    With several ranks, rank 0 alone touches the store, chooses exemplars and completes a state; all get what it made.
+    """
     before: Learned | None = None
-    key, machine = "", machine_of(fabric, torch.get_num_threads())
+    key, machine = "", machine_of(fabric, torch.get_num_threads(), ranks.count, chain.sync_batch_norm)
     for state in chain.states:
-        if watch.stop_asked():
+        if ranks.any(watch.stop_asked()):
             raise Interrupted
         facts = _facts(key, chain, state, data_of_state(dataset, state), machine)
         key = key_of(facts)
-        task = _task(chain, state, before, dataset, store.checkpoint(key), fabric, watch)
-        trained, epochs = _from_store(store, key, state, watch), 0
-        if trained is None:
-            with store.lock(key, _waiting(state, watch)):  # another may be training it: wait, then use what it made
-                trained = _from_store(store, key, state, watch)
-                if trained is None:
+        if ranks.count > 1:
+            _check_ranks(ranks, state, key, before.memory if before else Memory(0))
+        task = _task(chain, state, before, dataset, store.checkpoint(key), fabric, watch, ranks)
+        trained, epochs = ranks.on_first(_from_store, store, key, state, watch), 0
+        if not ranks.any(trained is not None):
+            with ExitStack() as held:
+                # Another may be training it: wait, then use what it made.
+                ranks.on_first(held.enter_context, store.lock(key, _waiting(state, watch)))
+                trained = ranks.on_first(_from_store, store, key, state, watch)
+                if not ranks.any(trained is not None):
                     trained, metrics = _train(chain, state, task, before, watch)
-                    store.save(key, _to_entry(trained, {"made_from": facts, "dataset": dataset.name, **metrics}))
-                    store.checkpoint(key).remove()
+                    entry = _to_entry(trained, {"made_from": facts, "dataset": dataset.name, **metrics})
+                    ranks.on_first(_keep, store, key, entry)
                     epochs = metrics["trained_epochs"]
-        # Rows are of this data set as it is now: in the one that the state was trained on they may stand elsewhere.
-        memory = before.memory if before else Memory(0)
-        trained = replace(trained, new_indices=state.train_indices, exemplar_indices=memory.indices)
-        carried = _complete(chain, state, task, trained, store, key, dataset, watch)
-        before = remember(trained, before, chain.select or "random", chain.memory, chain.seed, carried)
+        before = ranks.decided(_learned, chain, state, task, trained, before, store, key, dataset, watch)
         yield Step(state, key, before, epochs)
+
+
+def _check_ranks(ranks: Ranks, state: State, key: str, memory: Memory) -> None:
+    """Ranks that hold other exemplars, or other data, would train another network each, and exceed the memory."""
+    exemplars = [memory.budget, *(rows.tolist() for rows in memory.exemplars)]
+    found = {"data, settings or versions": key, "class orders": _hash(state.class_names), "exemplars": _hash(exemplars)}
+    ranks.check_same(f"state {state.index}", found)
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def _keep(store: Store, key: str, entry: Entry) -> None:
+    store.save(key, entry)
+    store.checkpoint(key).remove()
+
+
+def _learned(
+    chain: Chain, state: State, task: Task, trained: Trained | None, before: Learned | None, store: Store, key: str,
+    dataset: Dataset, watch: Watch,
+) -> Learned:  # fmt: skip
+    """The learner after a state that was trained: exemplars chosen, evidence collected."""
+    assert trained is not None
+    # Rows are of this data set as it is now: in the one that the state was trained on they may stand elsewhere.
+    memory = before.memory if before else Memory(0)
+    trained = replace(trained, new_indices=state.train_indices, exemplar_indices=memory.indices)
+    carried = _complete(chain, state, task, trained, store, key, dataset, watch)
+    return remember(trained, before, chain.select or "random", chain.memory, chain.seed, carried)
 
 
 def _facts(previous_key: str, chain: Chain, state: State, data: str, machine: Machine) -> dict[str, object]:
@@ -133,6 +175,8 @@ def _facts(previous_key: str, chain: Chain, state: State, data: str, machine: Ma
         "precision": chain.precision,
         "torch": torch.__version__,
     }
+    if machine.ranks > 1:
+        facts |= {"ranks": machine.ranks, "sync_batch_norm": machine.sync_batch_norm}
     if state.index:
         facts |= {"select": chain.select, "memory": chain.memory, "selection": SELECTION_VERSION}
     return facts
@@ -155,7 +199,7 @@ def _waiting(state: State, watch: Watch) -> Callable[[], None]:
 
 def _task(
     chain: Chain, state: State, before: Learned | None, dataset: Dataset,
-    checkpoint: Checkpoint, fabric: Fabric, watch: Watch,
+    checkpoint: Checkpoint, fabric: Fabric, watch: Watch, ranks: Ranks,
 ) -> Task:  # fmt: skip
     """All images of the new classes, and the exemplars of the past ones."""
     memory = before.memory if before else Memory(0)
@@ -174,6 +218,8 @@ def _task(
         past_classes=state.past_classes,
         budget=chain.memory,
         carried=before.carried if before else {},
+        ranks=ranks,
+        sync_batch_norm=chain.sync_batch_norm and ranks.count > 1,
     )
 
 
@@ -182,12 +228,7 @@ def _train(
 ) -> tuple[Trained, dict[str, Any]]:
     """Train this state, going on from its checkpoint where there is one; also gives what was measured on the way."""
     started = time.perf_counter()
-    assert task.checkpoint is not None
-    stages = task.checkpoint.stages()
-    begun = sum(len(entry.facts["losses"]) for entry in stages if entry is not None)
-    if None in stages:
-        watch.note(state, f"a checkpoint is damaged and not used ({task.checkpoint.path.stem}, in unfinished/)")
-    watch.note(state, f"training goes on in epoch {begun + 1}" if begun else "training")
+    begun = task.ranks.on_first(_begun, state, task, watch) or 0
     losses = list[float]()
 
     def report(progress: Progress) -> None:
@@ -207,6 +248,17 @@ def _train(
         "seconds": time.perf_counter() - started,
     }
     return trained, metrics
+
+
+def _begun(state: State, task: Task, watch: Watch) -> int:
+    """How many epochs were trained before."""
+    assert task.checkpoint is not None
+    stages = task.checkpoint.stages()
+    begun = sum(len(entry.facts["losses"]) for entry in stages if entry is not None)
+    if None in stages:
+        watch.note(state, f"a checkpoint is damaged and not used ({task.checkpoint.path.stem}, in unfinished/)")
+    watch.note(state, f"training goes on in epoch {begun + 1}" if begun else "training")
+    return begun
 
 
 def _complete(

@@ -11,6 +11,7 @@ from torch import Tensor
 from scail.datasets.dataset import Images
 from scail.images import Augmentation
 from scail.network import Network
+from scail.ranks import ALONE, Ranks
 from scail.store import Checkpoint
 
 if TYPE_CHECKING:
@@ -62,6 +63,10 @@ class Task:
     """What the trainer itself left in the state before, beside the network."""
     start: Network | None = None
     """State 0: a network to begin with, in place of a fresh one; its linear layer is made anew."""
+    ranks: Ranks = ALONE
+    """The processes that train together; each has the whole task, and trains on its part of every batch."""
+    sync_batch_norm: bool = False
+    """Normalise with the statistics of all ranks' images."""
 
     def of(self, rows: Tensor) -> Task:
         """The same task on these of its images only."""

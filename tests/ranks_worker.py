@@ -1,0 +1,164 @@
+"""What each rank does in tests/test_ranks.py: a process of its own, over gloo. Writes what it found to a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scail import ranks as ranks_module
+from scail.datasets import load_dataset
+from scail.devices import fabric_of, joined
+from scail.experiment import chain_of, data_settings, set_up
+from scail.images import Augmentation
+from scail.network import Network, create_network, extract_features
+from scail.ranks import ALONE, Ranks, RanksDiffer, Told
+from scail.recipes import Experiment, Schedule, quick
+from scail.seeding import generator_for
+from scail.store import Store
+from scail.training import Task
+from scail.training.balanced import distilled_cross_entropy
+from scail.training.bic import bias_aware_loss
+from scail.training.distill import sigmoid_loss
+from scail.training.loop import cross_entropy, fit
+from scail.trajectory import Watch, trajectory
+
+# 34 images in batches of 16: the last one has two images, and the third rank none of them.
+SCHEDULE = Schedule(epochs=2, lr=0.1, batch_size=16, weight_decay=1e-3, decay="cosine")
+STILL = replace(SCHEDULE, lr=1e-12, weight_decay=0.0)  # nothing moves but running statistics
+LOSSES = ("cross_entropy", "distilled", "sigmoid", "bias_aware")
+
+
+def experiment_of(count: int) -> Experiment:
+    recipe = quick("digits")
+    short = {name: replace(getattr(recipe, name), epochs=1) for name in ("first_schedule", "later_schedule")}
+    small = replace(recipe, classes=6, images_per_class=20, states=3, memory=7, select=("herding",), **short)
+    return replace(small, methods=("ft",), accelerator="cpu", devices=count)
+
+
+def plain_network(classes: int, seed: int = 0) -> Network:
+    """No batch norm: what is left of the difference between one process and several is rounding."""
+    torch.manual_seed(seed)
+    backbone = nn.Sequential(nn.Flatten(), nn.Linear(64, 24), nn.Tanh(), nn.Linear(24, 8), nn.Tanh())
+    network = Network("plain", backbone, 8, 1, classes)
+    network.recreate_linear(classes, generator_for(seed, "linear"))
+    network.mean, network.std = torch.full((1,), 128.0), torch.full((1,), 64.0)
+    return network
+
+
+def images_of(count: int) -> Tensor:
+    return torch.randint(0, 256, (count, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(5))
+
+
+def trained(fabric: Any, ranks: Ranks, loss: str, network: Network, schedule: Schedule = SCHEDULE) -> dict[str, Tensor]:
+    """The weights after a short training with this loss, as trainers call it."""
+    teacher = plain_network(2, seed=1).eval().requires_grad_(False)
+    losses = {
+        "cross_entropy": cross_entropy,
+        "distilled": partial(distilled_cross_entropy, teacher),
+        "sigmoid": partial(sigmoid_loss, teacher, 2, True),
+        "bias_aware": partial(bias_aware_loss, teacher, 0.5),
+    }
+    task = Task(0, images_of(34), torch.arange(34) % 4, 4, None, Augmentation(1), 7, fabric, ranks=ranks)
+    fit(network, task, schedule, losses[loss])
+    return {name: value.clone() for name, value in network.state_dict().items()}
+
+
+def with_batch_norm() -> Network:
+    return create_network("resnet8", 1, 4, generator_for(3, "network"))
+
+
+def main(out: Path, count: int) -> None:
+    torch.set_num_threads(1)
+    experiment = experiment_of(count)
+    with joined(experiment) as ranks:
+        fabric, found = fabric_of(experiment), dict[str, Any]()
+        torch.set_num_threads(1)
+        for loss in LOSSES:
+            found[loss] = trained(fabric, ranks, loss, plain_network(4))
+        found["batch_norm"] = trained(fabric, ranks, "cross_entropy", with_batch_norm())
+        found["statistics"] = trained(fabric, ranks, "cross_entropy", with_batch_norm(), STILL)
+        found["features"] = {n: extract_features(with_batch_norm(), images_of(n), ranks) for n in (0, 1, 300, 1500)}
+        found["any"] = (ranks.any(ranks.rank == 1), ranks.any(False))
+        found["gathered"] = ranks.gathered(ranks.rank * 10)
+        found["decided"] = ranks.decided(lambda: f"by {ranks.rank}")
+        found["on_first"] = ranks.on_first(lambda: "made")
+        found["trouble"] = trouble(ranks)
+        found["memories"] = memories(experiment, fabric, ranks, out)
+        found["long"] = long_work(ranks)
+    torch.save(found, out / f"rank-{ranks.rank}.pt")
+
+
+def trouble(ranks: Ranks) -> dict[str, str]:
+    """How errors show on this rank."""
+    said = {}
+
+    def fail_on(rank: int) -> str:
+        if ranks.rank == rank:
+            raise ValueError("the disk is full")
+        return "fine"
+
+    for name, call in {
+        "differ": lambda: ranks.check_same("state 1", {"exemplars": "abc" if ranks.rank else "def"}),
+        "first": lambda: ranks.on_first(fail_on, 0),
+        "second": lambda: ranks.together(lambda: fail_on(1)),
+    }.items():
+        try:
+            call()
+        except (RanksDiffer, Told, ValueError) as error:
+            said[name] = f"{type(error).__name__}: {error}"
+    try:
+        ranks.on_first(stop)
+    except KeyboardInterrupt:
+        said["stop"] = "KeyboardInterrupt"
+    return said
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
+
+
+def memories(experiment: Experiment, fabric: Any, ranks: Ranks, out: Path) -> dict[str, Any]:
+    """The exemplars of this rank after each state; and what is said where the ranks have other data."""
+    dataset = load_dataset("digits", data_settings(experiment))
+    setup = set_up(experiment, dataset)
+    chain, store = chain_of(setup, setup.lines[0]), Store(out / "store", create=ranks.rank == 0)
+    steps = list(trajectory(chain, dataset, store, fabric, Watch(), ranks))
+    kept = [[rows.tolist() for rows in step.learned.memory.exemplars] for step in steps]
+    other = dataset
+    if ranks.rank == 1:
+        altered = dataset.train.images.clone()
+        altered[chain.states[1].train_indices[0]] += 1
+        other = replace(dataset, train=replace(dataset.train, images=altered))
+    said = ""
+    try:
+        list(trajectory(replace(chain, seed=9), other, store, fabric, Watch(), ranks))
+    except RanksDiffer as error:
+        said = str(error)
+    return {"kept": kept, "other data": said}
+
+
+def long_work(ranks: Ranks) -> str | None:
+    """Rank 0 is busy for longer than the others would wait in silence."""
+    import datetime
+
+    ranks_module._BEAT = 0.2
+    short = torch.distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=1))
+    patient = Ranks(ranks.rank, ranks.count, short)
+
+    def work() -> str:
+        time.sleep(2.5)
+        return "done"
+
+    return patient.decided(work)
+
+
+if __name__ == "__main__":
+    assert ALONE.count == 1
+    main(Path(sys.argv[1]), int(sys.argv[2]))
