@@ -7,7 +7,7 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,10 @@ def run_cells(
                 # The epochs were trained once: in the other cells the state is one from the store.
                 rows = measured.rows if i == mine[0] else [replace(row, trained_epochs=0) for row in measured.rows]
                 folders[i].add(rows, measured.weights, measured.confusion)
+                if measured.memory is not None:
+                    folders[i].add_memory(measured.memory, measured.sheet)
+                if measured.timing is not None:
+                    folders[i].add_timing(measured.timing if i == mine[0] else _shared(measured.timing))
         receive(update)
         if update.done:
             missing.subtract(mine)
@@ -126,6 +130,11 @@ def run_cells(
 def processes_for(cells: Sequence[Cell], jobs: int) -> int:
     """As many processes as the configuration with the most threads allows."""
     return min(default_processes(cell.setup.experiment, jobs) for cell in cells)
+
+
+def _shared(timing: Mapping[str, Any]) -> dict[str, Any]:
+    """The same state in another configuration, which did not wait for it."""
+    return {**timing, "trained_epochs": 0, "seconds": 0.0, "evaluation": 0.0}
 
 
 def _title(one: Trajectory, cells: Sequence[Cell]) -> str:
