@@ -13,6 +13,7 @@ import tyro
 
 from scail.cli_grid import Grid, grid_command
 from scail.cli_prepare import Prepare, prepare_command
+from scail.cli_report import Report, report_command
 from scail.cli_results import ResultsCommand, results_command
 from scail.cli_run import Run, run_command
 from scail.cli_store import StoreCommand, run_store_command
@@ -63,6 +64,7 @@ class StoreTools:
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Grid, tyro.conf.subcommand("grid")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Paper, tyro.conf.subcommand("paper")]
     | Annotated[ResultsCommand, tyro.conf.subcommand("results")]
     | Annotated[Prepare, tyro.conf.subcommand("prepare")]
@@ -190,6 +192,7 @@ def _recipes(command: Recipes) -> None:
 _COMMANDS: dict[type, Any] = {
     Run: run_command,
     Grid: grid_command,
+    Report: report_command,
     Paper: _paper,
     ResultsCommand: results_command,
     Prepare: prepare_command,

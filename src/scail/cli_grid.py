@@ -221,6 +221,7 @@ def _keep(archive: Archive | None, run: Path) -> None:
 
 def _print_tables(out: Path, ran: Sequence[Cell], archive: Archive | None, console: Console) -> None:
     from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid
+    from scail.report.write import write_page_of
     from scail.results import write_text
 
     found = read_grid(out, archive)
@@ -230,3 +231,4 @@ def _print_tables(out: Path, ran: Sequence[Cell], archive: Archive | None, conso
         console.print(grid_caption(columns), highlight=False, soft_wrap=True)
     text = f"{len(ran)} configurations were run. Results: {out}/; beside the published ones: scail paper {out}"
     console.print(text, highlight=False, soft_wrap=True)
+    console.print(f"Report: {write_page_of(out)}", highlight=False, markup=False, soft_wrap=True)

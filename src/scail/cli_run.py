@@ -196,15 +196,19 @@ def _first_state(text: str | None) -> int | Literal["half"] | None:
     return _number("--first-state", text, "a number of classes, or half")
 
 
-def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> None:
-    """Draw the figures of each run, then write the table: where there is a table, all of it is there."""
+def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Path:
+    """Draw the figures of each run, write the page, then the table: where there is a table, all of it is there."""
     from scail.report.figures import write_figures
+    from scail.report.runs import read_report_run
     from scail.report.table import markdown_table
-    from scail.results import RunDirectory, write_text
+    from scail.report.write import write_page_of
+    from scail.results import write_text
 
     for run in runs:
-        write_figures(RunDirectory(run))
+        write_figures(read_report_run(run), run / "figures", ["png"])
+    page = write_page_of(out)
     write_text(out / "table.md", markdown_table(summary))
+    return page
 
 
 def run_command(run: Run) -> None:
@@ -234,7 +238,8 @@ def run_command(run: Run) -> None:
     console.print(rich_table(results.summary))
     console.print(caption(results.summary), highlight=False, soft_wrap=True)
     seeds = range(run.seed, run.seed + run.seeds)
-    write_report(out, results.summary, [out] if run.seeds == 1 else [out / f"seed-{seed}" for seed in seeds])
+    page = write_report(out, results.summary, [out] if run.seeds == 1 else [out / f"seed-{seed}" for seed in seeds])
     trained, seconds = results.summary["trained_epochs"], results.summary["seconds"]
     where = f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/"
     console.print(where, highlight=False, soft_wrap=True)
+    console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any
 
+from scail.report.figures_grid import series
 from scail.report.grid import grid_table
 from scail.report.page_data import page_data
 from scail.report.page_text import facts, headline, lead, provenance
@@ -115,7 +115,7 @@ def _result(n: int, config: Configuration, comparisons: Sequence[Comparison], se
     return f"<details><summary>{escape(title)}</summary>{inside}</details>"
 
 
-def _with_keys(table: Tabular, key: Any) -> Tabular:
+def _with_keys(table: Tabular, key: Callable[[str], str]) -> Tabular:
     """The table with its cells' keys as the page's data have them."""
     rows = [(label, [replace(c, key=key(c.key)) if c.key else c for c in row]) for label, row in table.rows]
     return replace(table, rows=rows)
@@ -141,21 +141,10 @@ def _big_tables(n: int, one: Comparison, configurations: Sequence[Configuration]
 
 
 def _against(n: int, one: Comparison) -> str:
-    """Places for accuracy against B where only B varies, and against Z where only Z does."""
-    if one.differing:
-        return ""  # two columns may have the same Z and B
-    found = []
-    for place, keep, vary, what in (
-        ("against-memory", "states", "memory", "Accuracy against memory, Z={}"),
-        ("against-states", "memory", "states", "Accuracy against states, B={}"),
-    ):
-        values: Mapping[int, set[int]] = {getattr(c, keep): set() for c in one.configurations}
-        for config in one.configurations:
-            values[getattr(config, keep)].add(getattr(config, vary))
-        for fixed, of in values.items():
-            if len(of) > 1:
-                found.append(
-                    f'<div class="card" data-needs-script><h4>{what.format(fixed)}</h4><div class="chart" '
-                    f'data-against="{place}" data-comparison="{n}" data-fixed="{fixed}"></div></div>'
-                )
+    """Places for accuracy against B and against Z."""
+    found = [
+        f'<div class="card" data-needs-script><h4>Accuracy against {vary}, {"Z" if vary == "memory" else "B"}={fixed}'
+        f'</h4><div class="chart" data-against="{vary}" data-comparison="{n}" data-fixed="{fixed}"></div></div>'
+        for vary, fixed, _ in series(one)
+    ]
     return f'<div class="pair">{"".join(found)}</div>' if found else ""

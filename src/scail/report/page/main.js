@@ -2,8 +2,8 @@
 
 // Accuracy against memory and against states, from the configurations of one comparison.
 function showAgainst() {
-  for (const [id, vary, keep, xTitle] of [["against-memory", "memory", "states", "memory B (images)"], ["against-states", "states", "memory", "states Z"]]) {
-    document.querySelectorAll(`[data-against="${id}"]`).forEach((host) => {
+  for (const [vary, keep, xTitle] of [["memory", "states", "memory B (images)"], ["states", "memory", "states Z"]]) {
+    document.querySelectorAll(`[data-against="${vary}"]`).forEach((host) => {
       const mine = data.configurations.filter((one) => one.comparison === Number(host.dataset.comparison) && one[keep] === Number(host.dataset.fixed));
       const x = [...new Set(mine.map((one) => one[vary]))].sort((a, b) => a - b);
       const keys = new Map(mine.flatMap((one) => one.records).filter((record) => chosen.shown.has(record.key)).map((record) => [record.key, record]));
@@ -88,7 +88,7 @@ function themeButton() {
 
 function begin() {
   document.documentElement.classList.add("scripted");
-  chosen.shown = shownAtFirst();
+  chosen.shown = new Set(atFirst);
   showChooser();
   showLegend();
   showRun();

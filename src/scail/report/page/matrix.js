@@ -25,11 +25,27 @@ function matrixText(level, names, first, matrix, row, column) {
     [["", "true:", name(row)], ["", "predicted:", name(column)], ["", "images:", `${count}${share}`]]);
 }
 
+// The pixels, enlarged, with a line where the classes of the next state begin.
+function paint(canvas, pixels, scale, sizes) {
+  const small = el("canvas", { width: pixels.width, height: pixels.height }), context = canvas.getContext("2d");
+  small.getContext("2d").putImageData(pixels, 0, 0);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, 0, 0, canvas.width, canvas.height);
+  context.fillStyle = `rgb(${colourOf("--line").join(" ")})`;
+  let at = 0;
+  for (const size of scale > 3 ? sizes.slice(0, -1) : []) {
+    at += size * scale;
+    context.fillRect(at - 1, 0, 2, canvas.height);
+    context.fillRect(0, at - 1, canvas.width, 2);
+  }
+}
+
 function drawMatrix(host, { level, matrix, names, sizes, title }) {
   const { side, values } = matrix;
   const first = sizes.flatMap((size, state) => Array(size).fill(state));
   const canvas = el("canvas", { role: "img", tabindex: 0, "aria-label": `${title}. Arrow keys walk through the cells.` });
-  canvas.width = canvas.height = side;
+  const scale = Math.max(1, Math.floor(1040 / side));
+  canvas.width = canvas.height = side * scale;
   canvas.style.width = `${Math.min(520, side * 48)}px`;
   const low = colourOf("--card"), high = colourOf("--accent"), pixels = new ImageData(side, side);
   for (let row = 0; row < side; row++) {
@@ -42,7 +58,7 @@ function drawMatrix(host, { level, matrix, names, sizes, title }) {
       pixels.data[at + 3] = 255;
     }
   }
-  canvas.getContext("2d").putImageData(pixels, 0, 0);
+  paint(canvas, pixels, scale, level === "classes" ? sizes : []);
   let at = [0, 0];
   const point = (row, column, x, y) => {
     at = [Math.max(0, Math.min(side - 1, row)), Math.max(0, Math.min(side - 1, column))];

@@ -8,9 +8,23 @@ const incremental = (line) => line.method !== "full";
 let repaintMatrix = () => {}; // a canvas does not follow the theme by itself
 const recorded = "This run was made by a version that did not record it.";
 
+const everyRecord = [...new Map(data.configurations.flatMap((one) => one.records).map((record) => [record.key, record])).values()];
+
+function shownAtFirst() {
+  const all = everyRecord;
+  if (all.length <= 8) return new Set(all.map((one) => one.key));
+  const selects = all.some((one) => one.select === "herding") ? ["herding", null] : ["random", null];
+  const usual = all.filter((one) => selects.includes(one.select) && !one.label.endsWith("*"));
+  const best = [...usual].sort((a, b) => b.top1_mean - a.top1_mean).slice(0, 4);
+  const asked = usual.filter((one) => ["FT", "ScaIL", "FT^NEM", "FT_init"].includes(one.label));
+  return new Set([...asked, ...best].map((one) => one.key));
+}
+
 // A colour and a mark for each method, a dash for each way of choosing exemplars: the same in every figure.
-const methodNames = [...new Set(data.configurations.flatMap((one) => one.records.map((record) => record.label)))];
-const others = methodNames.filter((label) => !["FT", "ScaIL"].includes(label));
+// Methods that are shown at first come first, so that their colours differ.
+const atFirst = shownAtFirst();
+const others = [...new Set([...everyRecord.filter((one) => atFirst.has(one.key)), ...everyRecord].map((one) => one.label))]
+  .filter((label) => !["FT", "ScaIL"].includes(label));
 
 function styleOf({ label, select }) {
   const strong = label === "FT" || label === "ScaIL";
@@ -19,20 +33,8 @@ function styleOf({ label, select }) {
   return { colour: `var(--c${colour})`, mark: strong ? 0 : Math.floor(n / 6) % 4, dash: DASHES[select || ""], strong };
 }
 
-function shownAtFirst() {
-  const keys = new Map();
-  for (const { records } of data.configurations) for (const record of records) keys.set(record.key, record);
-  const all = [...keys.values()];
-  if (all.length <= 8) return new Set(keys.keys());
-  const selects = all.some((one) => one.select === "herding") ? ["herding", null] : ["random", null];
-  const usual = all.filter((one) => selects.includes(one.select) && !one.label.endsWith("*"));
-  const best = [...usual].sort((a, b) => b.top1_mean - a.top1_mean).slice(0, 4);
-  const asked = usual.filter((one) => ["FT", "ScaIL", "FT^NEM", "FT_init"].includes(one.label));
-  return new Set([...asked, ...best].map((one) => one.key));
-}
-
 function showLegend() {
-  const lines = [...new Map(data.configurations.flatMap((one) => one.records).map((record) => [record.key, record])).values()];
+  const lines = everyRecord;
   const press = (keys) => { chosen.shown = new Set(keys); showLegend(); showAccuracy(); };
   const buttons = lines.map((line) => el("button", {
     type: "button", "data-key": line.key, "aria-pressed": String(chosen.shown.has(line.key)),
