@@ -25,7 +25,7 @@ class Report:
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where report.html, figures/ and tables/ go. Default: into the folder itself, where one is given."""
     formats: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "pdf,svg,png"
-    """Formats of the figures, separated by commas, or none."""
+    """Formats of the figures, separated by commas, or none. Of several seeds those of the first are drawn."""
 
 
 def report_command(command: Report) -> None:

@@ -197,15 +197,15 @@ def _first_state(text: str | None) -> int | Literal["half"] | None:
 
 
 def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Path:
-    """Draw the figures of each run, write the page, then the table: where there is a table, all of it is there."""
-    from scail.report.figures import write_figures
+    """Draw the paper's figures of each run, write the page, then the table: where it is, all of it is there."""
+    from scail.report.figures import PAPERS, write_figures
     from scail.report.runs import read_report_run
     from scail.report.table import markdown_table
     from scail.report.write import write_page_of
     from scail.results import write_text
 
     for run in runs:
-        write_figures(read_report_run(run), run / "figures", ["png"])
+        write_figures(read_report_run(run), run / "figures", ["png"], PAPERS)
     page = write_page_of(out)
     write_text(out / "table.md", markdown_table(summary))
     return page

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,20 +19,25 @@ Colour = str | tuple[float, ...]
 Lines = dict[tuple[str, str, str | None], list[Row]]
 
 
-def write_figures(run: Run, folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Draw every figure that the run's results allow, into `folder`."""
-    drawn = {
-        "accuracy": accuracy(run.rows),
-        "past_new": past_and_new(run.rows),
-        "errors": figures_errors.errors(run.rows),
-        "origins": figures_errors.origins(run.rows),
-        "confusion": figures_errors.confusion(run),
-        "scores": figures_inside.scores(run.rows),
-        "weights": figures_inside.weights(run.weights),
-        "memory": figures_inside.memory(run.memory),
-        "timing": figures_inside.timing(run.timing),
-    }
+FIGURES: dict[str, Callable[[Run], Figure | None]] = {
+    "accuracy": lambda run: accuracy(run.rows),
+    "past_new": lambda run: past_and_new(run.rows),
+    "errors": lambda run: figures_errors.errors(run.rows),
+    "origins": lambda run: figures_errors.origins(run.rows),
+    "confusion": figures_errors.confusion,
+    "scores": lambda run: figures_inside.scores(run.rows),
+    "weights": lambda run: figures_inside.weights(run.weights),
+    "memory": lambda run: figures_inside.memory(run.memory),
+    "timing": lambda run: figures_inside.timing(run.timing),
+}
+PAPERS = ("accuracy", "errors", "origins", "scores", "weights")
+"""Those that the paper has, too."""
+
+
+def write_figures(run: Run, folder: Path, formats: Sequence[str], names: Sequence[str] = tuple(FIGURES)) -> list[Path]:
+    """Draw these figures, where the run's results allow it, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
+    drawn = {name: FIGURES[name](run) for name in names}
     return [path for name, of in drawn.items() if of is not None for path in save(of, folder, name, formats)]
 
 

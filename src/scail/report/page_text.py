@@ -29,7 +29,8 @@ def headline(comparisons: Sequence[Comparison]) -> str:
 def lead(configurations: Sequence[Configuration]) -> str:
     """The result in a sentence or two, as HTML."""
     if len(configurations) > 1:
-        return "Several configurations, each with its own table; methods of one protocol side by side come first."
+        count = sum(len(config.runs) for config in configurations)
+        return f"{count} runs of {len(configurations)} configurations. What can be compared stands in one table."
     summary = configurations[0].summary
     texts = []
     for name, title in (("top5", "top-5"), ("top1", "top-1")):

@@ -14,7 +14,7 @@ from scail.report.figures_grid import draw_series, series
 from scail.report.grid import grid_table
 from scail.report.page import write_page
 from scail.report.protocol import Comparison, compare
-from scail.report.runs import Run, read_runs
+from scail.report.runs import read_runs
 from scail.report.table import table_of
 from scail.report.tabular import FORMS, Tabular
 from scail.results import write_text
@@ -26,15 +26,14 @@ _OURS = {"report.html", "config.json", "grid.json"}
 def write_report(places: Sequence[Path], out: Path, formats: Sequence[str]) -> Path:
     """Page, figures and tables of all runs at these places, into `out`; gives the page's path."""
     check_place(out)
-    runs = read_runs(places)
-    comparisons = compare(runs)
+    comparisons = compare(read_runs(places))
     page = write_page(comparisons, unfinished(places))
     out.mkdir(parents=True, exist_ok=True)
     (out / "tables").mkdir(exist_ok=True)
     for table in tables_of(comparisons):
         for ending, form in FORMS.items():
             write_text(out / "tables" / f"{table.name}.{ending}", form(table))
-    _draw(comparisons, runs, out / "figures", formats)
+    _draw(comparisons, out / "figures", formats)
     write_text(out / "report.html", page)
     return out / "report.html"
 
@@ -97,19 +96,21 @@ def _named_apart(tables: Sequence[Tabular]) -> list[Tabular]:
     return found
 
 
-def _draw(comparisons: Sequence[Comparison], runs: Sequence[Run], folder: Path, formats: Sequence[str]) -> None:
+def _draw(comparisons: Sequence[Comparison], folder: Path, formats: Sequence[str]) -> None:
+    """Figures of each configuration, from its first run; and those of the comparisons."""
     if not formats:
         return
-    names = [slug(f"{run.config['dataset']['name']}-seed{run.seed}") for run in runs]
-    for n, (run, name) in enumerate(zip(runs, names, strict=True)):
-        own = f"{n + 1:02}-{name}"
-        write_figures(run, folder / own if len(runs) > 1 else folder, formats)
+    configurations = [(one, config) for one in comparisons for config in one.configurations]
+    for one, config in configurations:
+        start = "" if len(comparisons) == 1 else f"{slug(one.title)}-"
+        own = folder / f"{start}{slug(config.title)}" if len(configurations) > 1 else folder
+        write_figures(config.runs[0], own, formats)
     folder.mkdir(parents=True, exist_ok=True)
     for one in comparisons:
-        for vary, fixed, configurations in series(one):
+        for vary, fixed, mine in series(one):
             start = "" if len(comparisons) == 1 else f"{slug(one.title)}-"
             other = "z" if vary == "memory" else "b"
-            save(draw_series(vary, fixed, configurations), folder, f"{start}against-{vary}-{other}{fixed}", formats)
+            save(draw_series(vary, fixed, mine), folder, f"{start}against-{vary}-{other}{fixed}", formats)
 
 
 def slug(text: str) -> str:

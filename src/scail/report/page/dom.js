@@ -1,4 +1,4 @@
-// Elements, made from plain values. Text is always set as text, never as markup: a class named <script> stays a name.
+// Elements, made from plain values. Text is always set as text, never as markup: a class that is named like a tag stays a name.
 
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {

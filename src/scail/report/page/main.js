@@ -10,7 +10,7 @@ function showAgainst() {
       const value = (at, key) => { const found = mine.find((one) => one[vary] === at)?.records.find((record) => record.key === key); return found ? found[`${chosen.metric}_mean`] : null; };
       lineChart(host, {
         title: `${chosen.metric === "top1" ? "Top-1" : "Top-5"} accuracy against ${xTitle}`, xTitle, yTitle: `${chosen.metric === "top1" ? "top-1" : "top-5"}, mean (%)`,
-        x: range(x.length), xTexts: x.map((at) => at.toLocaleString("en")), low: 0, high: 101, text: percent,
+        x: range(x.length), xTexts: x.map((at) => at.toLocaleString("en")), low: 0, high: 101, keys: keys.size <= 12, text: percent,
         series: [...keys.values()].map((record) => ({ label: plain(record), y: x.map((at) => value(at, record.key)), style: styleOf(record) })),
       });
     });
