@@ -79,6 +79,8 @@ class Grid:
     """So many seeds, from --seed on: the table has means and standard deviations."""
     jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Trainings at a time. Default: as the cores allow. On CPUs each has one thread: this never changes a number."""
+    logger: Literal["tensorboard", "wandb", "mlflow"] | None = None
+    """Also send losses and accuracies there as they arrive, as in `scail run`."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the results go. Default: always the same folder for a grid, in runs/, so that the same command goes on."""
     store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -96,7 +98,11 @@ def grid_command(grid: Grid) -> None:
     from scail.archive import Archive
     from scail.display import Display
     from scail.grid import is_finished, settle
+    from scail.loggers import check_logger, logging_to
     from scail.runner import run_cells
+
+    if grid.logger:
+        check_logger(grid.logger)
 
     console, out = Console(), grid.out or Path("runs") / _default_name(grid)
     if (grid.jobs is not None and grid.jobs < 1) or (grid.seeds is not None and grid.seeds < 1):
@@ -114,14 +120,9 @@ def grid_command(grid: Grid) -> None:
     with _grid_folder(out, settled, grid.name):
         for cell in (settled.cells[i] for i in sorted(finished) if settled.cells[i].setup.lines):
             _keep(archive, cell.folder)
-        display = Display(console)
-        try:
-            run_cells(
-                todo, store=grid.store, jobs=grid.jobs, begin=display.begin, receive=display.receive,
-                finished=partial(_write_cell, archive),
-            )  # fmt: skip
-        finally:
-            display.end()
+        keep = partial(_write_cell, archive)
+        with logging_to(grid.logger, out / "logs", Display(console)) as (begin, receive):
+            run_cells(todo, store=grid.store, jobs=grid.jobs, begin=begin, receive=receive, finished=keep)
         _print_tables(out, todo, archive, console)
 
 

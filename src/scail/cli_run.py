@@ -96,6 +96,8 @@ class Run:
     """Number format of the training."""
     keep_features: bool = False
     """Keep the test images' features in the store: other heads are then scored without the network."""
+    logger: Literal["tensorboard", "wandb", "mlflow"] | None = None
+    """Also send losses and accuracies there as they arrive: to logs/ in --out (pip install 'scail[tensorboard]')."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the results go. Default: a new folder in runs/."""
     store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -217,24 +219,19 @@ def run_command(run: Run) -> None:
     from rich.console import Console
 
     from scail.display import Display
+    from scail.loggers import check_logger, logging_to
     from scail.report.table import caption, rich_table
-    from scail.runner import run_experiment
+    from scail.runner import new_run_folder, run_experiment
 
+    if run.logger:
+        check_logger(run.logger)
     console = Console()
     display = Display(console)
-    try:
+    out = run.out or new_run_folder(experiment)
+    with logging_to(run.logger, out / "logs", display) as (begin, receive):
         results = run_experiment(
-            experiment,
-            run.out,
-            seeds=run.seeds,
-            store=run.store,
-            jobs=run.jobs,
-            begin=display.begin,
-            receive=display.receive,
+            experiment, out, seeds=run.seeds, store=run.store, jobs=run.jobs, begin=begin, receive=receive
         )
-    finally:
-        display.end()
-    out = results.directory
     console.print(rich_table(results.summary))
     console.print(caption(results.summary), highlight=False, soft_wrap=True)
     seeds = range(run.seed, run.seed + run.seeds)

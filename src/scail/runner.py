@@ -52,7 +52,7 @@ def run_experiment(
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise ValueError(f"seeds is {seeds} and jobs is {jobs}: expected 1 or more")
     started = time.perf_counter()
-    out = out or _new_folder(Path("runs"), f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}")
+    out = out or new_run_folder(experiment)
     dataset = load_dataset(experiment.dataset, data_settings(experiment))
     setups = [set_up(replace(experiment, seed=experiment.seed + i), dataset) for i in range(seeds)]
     if seeds == 1:
@@ -142,10 +142,11 @@ def _title(one: Trajectory, cells: Sequence[Cell]) -> str:
     return f"{first}{f' and {more} more' if more else ''}: {one.line.title}" if first else one.line.title
 
 
-def _new_folder(place: Path, name: str) -> Path:
-    """A folder that no other run has, even one that was started in the same second."""
+def new_run_folder(experiment: Experiment) -> Path:
+    """A folder in runs/ that no other run has, even one that was started in the same second."""
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}"
     for n in itertools.count(1):
-        folder = place / (name if n == 1 else f"{name}-{n}")
+        folder = Path("runs") / (name if n == 1 else f"{name}-{n}")
         with contextlib.suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder
