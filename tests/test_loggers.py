@@ -153,6 +153,7 @@ def test_wandb(tmp_path):
     assert len(list((tmp_path / "run" / "logs" / "wandb").glob("offline-run-*/*.wandb"))) == 1
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_mlflow(tmp_path):
     for package in ("mlflow", "sqlalchemy", "pytorch_lightning"):
         pytest.importorskip(package, reason=f"{package} is not installed")
