@@ -103,7 +103,6 @@ def grid_command(grid: Grid) -> None:
 
     if grid.logger:
         check_logger(grid.logger)
-
     console, out = Console(), grid.out or Path("runs") / _default_name(grid)
     if (grid.jobs is not None and grid.jobs < 1) or (grid.seeds is not None and grid.seeds < 1):
         raise ValueError(f"seeds is {grid.seeds} and jobs is {grid.jobs}: expected 1 or more")
@@ -232,4 +231,5 @@ def _print_tables(out: Path, ran: Sequence[Cell], archive: Archive | None, conso
         console.print(grid_caption(columns), highlight=False, soft_wrap=True)
     text = f"{len(ran)} configurations were run. Results: {out}/; beside the published ones: scail paper {out}"
     console.print(text, highlight=False, soft_wrap=True)
-    console.print(f"Report: {write_page_of(out)}", highlight=False, markup=False, soft_wrap=True)
+    if any(out.glob("*/summary.json")):  # else all of it was measured elsewhere, and kept as rows only
+        console.print(f"Report: {write_page_of(out)}", highlight=False, markup=False, soft_wrap=True)

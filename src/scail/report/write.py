@@ -55,7 +55,7 @@ def check_place(out: Path) -> None:
 
 
 def unfinished(places: Sequence[Path]) -> list[str]:
-    """What of a grid is still missing."""
+    """What of a grid is not in its folder: still to be run, or measured elsewhere."""
     notes = []
     for path in sorted(path for place in places for path in Path(place).rglob("grid.json")):
         try:
@@ -65,7 +65,10 @@ def unfinished(places: Sequence[Path]) -> list[str]:
         missing = [cell for cell in cells if not (path.parent / cell / "summary.json").is_file()]
         if missing:
             named = f"{', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}"
-            notes.append(f"{len(missing)} of {len(cells)} configurations of {path.parent} are not finished: {named}.")
+            notes.append(
+                f"{len(missing)} of {len(cells)} configurations of {path.parent} are not here (not finished, or measured "
+                f"elsewhere): {named}."
+            )
     return notes
 
 
