@@ -143,10 +143,14 @@ def _title(one: Trajectory, cells: Sequence[Cell]) -> str:
 
 
 def new_run_folder(experiment: Experiment) -> Path:
-    """A folder in runs/ that no other run has, even one that was started in the same second."""
-    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}"
+    """Where a run goes for which no place was given."""
+    return _new_folder(Path("runs"), f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}")
+
+
+def _new_folder(place: Path, name: str) -> Path:
+    """A folder that no other run has, even one that was started in the same second."""
     for n in itertools.count(1):
-        folder = Path("runs") / (name if n == 1 else f"{name}-{n}")
+        folder = place / (name if n == 1 else f"{name}-{n}")
         with contextlib.suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder

@@ -65,10 +65,8 @@ def unfinished(places: Sequence[Path]) -> list[str]:
         missing = [cell for cell in cells if not (path.parent / cell / "summary.json").is_file()]
         if missing:
             named = f"{', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}"
-            notes.append(
-                f"{len(missing)} of {len(cells)} configurations of {path.parent} are not here (not finished, or measured "
-                f"elsewhere): {named}."
-            )
+            which = f"{len(missing)} of {len(cells)} configurations of {path.parent} are not here"
+            notes.append(f"{which} (not finished, or measured elsewhere): {named}.")
     return notes
 
 
