@@ -71,11 +71,13 @@ function explore(svg, count, nearest, point, mark) {
     tip.show(x ?? box.left + px * (box.width / svg.viewBox.baseVal.width), y ?? box.top + 20, ...content);
   };
   const leave = () => { at = -1; mark(-1); tip.hide(); };
-  svg.addEventListener("pointermove", (event) => {
+  const follow = (event) => {
     const box = svg.getBoundingClientRect();
     choose(nearest((event.clientX - box.left) * (svg.viewBox.baseVal.width / box.width)), event.clientX, event.clientY);
-  });
-  svg.addEventListener("pointerleave", leave);
+  };
+  svg.addEventListener("click", follow); // a tap: after the blur of what was chosen before
+  svg.addEventListener("pointermove", follow);
+  svg.addEventListener("pointerleave", unlessTouched(leave));
   svg.addEventListener("blur", leave);
   svg.addEventListener("keydown", (event) => {
     const moves = { ArrowRight: 1, ArrowLeft: -1 };

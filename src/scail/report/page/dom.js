@@ -62,6 +62,9 @@ const tip = {
   hide() { byId("tip").hidden = true; },
 };
 
+// A finger leaves as soon as it is lifted; what it chose stays until it touches something else.
+const unlessTouched = (act) => (event) => { if (event.pointerType !== "touch") act(); };
+
 function tipTable(title, rows) {
   const most = 16;
   const body = rows.slice(0, most).map(([mark, label, value]) =>

@@ -58,10 +58,10 @@ function walkTable(table) {
     do { row += down; column += right; } while (rows[row]?.cells[column] && !rows[row].cells[column].dataset.key);
     return rows[row]?.cells[column];
   };
-  cells[0].tabIndex = 0;
+  cells.forEach((cell, i) => { cell.tabIndex = i ? -1 : 0; }); // one stop for Tab; a finger can choose any
   for (const cell of cells) {
     cell.addEventListener("pointermove", (event) => note(cell, event.clientX, event.clientY));
-    cell.addEventListener("pointerleave", tip.hide);
+    cell.addEventListener("pointerleave", unlessTouched(tip.hide));
     cell.addEventListener("focus", () => note(cell));
     cell.addEventListener("blur", tip.hide);
     cell.addEventListener("keydown", (event) => {

@@ -66,11 +66,13 @@ function drawMatrix(host, { level, matrix, names, sizes, title }) {
     tip.show(x ?? box.left + ((at[1] + 0.5) / side) * box.width, y ?? box.top + ((at[0] + 0.5) / side) * box.height,
       ...matrixText(level, names, first, matrix, ...at));
   };
-  canvas.addEventListener("pointermove", (event) => {
+  const follow = (event) => {
     const box = canvas.getBoundingClientRect();
     point(Math.floor(((event.clientY - box.top) / box.height) * side), Math.floor(((event.clientX - box.left) / box.width) * side), event.clientX, event.clientY);
-  });
-  canvas.addEventListener("pointerleave", tip.hide);
+  };
+  canvas.addEventListener("click", follow);
+  canvas.addEventListener("pointermove", follow);
+  canvas.addEventListener("pointerleave", unlessTouched(tip.hide));
   canvas.addEventListener("blur", tip.hide);
   canvas.addEventListener("keydown", (event) => {
     const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
