@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from scail import loggers
 from scail.cli import main
 from scail.loggers import RunLog, check_logger, logging_to, metrics_of
+from scail.results import RunDirectory
 from scail.runner import run_experiment
 
 TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "2",
@@ -66,8 +69,6 @@ QUIET = SimpleNamespace(begin=lambda jobs: None, receive=lambda update: None, en
 
 
 def test_every_loss_and_every_measurement_is_sent(tiny, tmp_path, recorders):
-    from dataclasses import replace
-
     experiment = replace(tiny, methods=("ft", "scail"), select=("random",))
     with logging_to("wandb", tmp_path / "logs", QUIET) as (begin, receive):
         results = run_experiment(
@@ -104,6 +105,43 @@ def test_what_was_interrupted_is_closed_as_failed(tiny, tmp_path, recorders):
     with pytest.raises(KeyboardInterrupt), logging_to("mlflow", tmp_path, told) as (begin, receive):
         run_experiment(tiny, tmp_path / "run", store=tmp_path / "s", jobs=1, begin=begin, receive=receive)
     assert recorders[0].status == "failed"
+
+
+def test_after_an_interruption_steps_go_on(tiny, tmp_path, recorders):
+    experiment = replace(tiny, methods=("ft",), select=("random",))
+
+    def stop(update):
+        if update.measured is not None:
+            raise KeyboardInterrupt
+
+    interrupted = SimpleNamespace(begin=lambda jobs: None, receive=stop, end=lambda: None)
+    for told in (interrupted, QUIET):
+        with contextlib.suppress(KeyboardInterrupt), logging_to("wandb", tmp_path, told) as (begin, receive):
+            run_experiment(experiment, tmp_path / "run", store=tmp_path / "s", jobs=1, begin=begin, receive=receive)
+    first, second = ([step for step, metrics in log.metrics if "loss" in metrics] for log in recorders)
+    assert (first, second) == ([1, 2], [3, 4])
+    assert [step for step, metrics in recorders[1].metrics if "top1/ft" in metrics] == [0, 1, 2]
+
+
+def test_epochs_of_several_stages_are_counted_on(tiny, tmp_path, recorders):
+    experiment = replace(tiny, methods=("ft_bal",), memory=12)
+    with logging_to("wandb", tmp_path, QUIET) as (begin, receive):
+        run_experiment(experiment, tmp_path / "run", store=tmp_path / "s", jobs=1, begin=begin, receive=receive)
+    steps = [step for step, metrics in recorders[0].metrics if "loss" in metrics]
+    assert steps == [1, 2, 3, 4, 5, 6]  # two epochs in state 0, then one of each of two stages in two states
+
+
+def test_a_run_that_goes_on_keeps_its_log_and_another_one_does_not(tmp_path):
+    run, logs = RunDirectory(tmp_path / "run"), tmp_path / "run" / "logs"
+    run.begin({"experiment": {"seed": 1}})
+    logs.mkdir()
+    run.end()
+    run.begin({"experiment": {"seed": 1}})
+    run.end()
+    assert logs.exists()
+    run.begin({"experiment": {"seed": 2}})
+    run.end()
+    assert not logs.exists()
 
 
 def test_without_a_logger_nothing_is_made(tmp_path):

@@ -17,8 +17,8 @@ from report_runs import make_run
 from scail.cli import main
 from scail.report.drawing import FORMATS
 from scail.report.figures import write_figures
-from scail.report.page import embedded, write_page
 from scail.report.page_data import page_data
+from scail.report.page_html import embedded, write_page
 from scail.report.protocol import compare, what_differs
 from scail.report.runs import read_report_run, read_runs
 from scail.report.table import table_of

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from report_runs import make_run
 
-from scail.report.page import write_page
+from scail.report.page_html import write_page
 from scail.report.protocol import compare
 from scail.report.runs import read_runs
 
@@ -300,6 +300,24 @@ def test_it_prints_in_light_colours_without_controls(tab):
     assert tab.page.locator('#legend [aria-pressed="true"]').first.is_visible()  # says which line is which
     assert tab.page.locator("#accuracy-chart svg").is_visible()
     assert tab.page.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"methods": ()}, {"memory": 0}, {"sizes": (1, 1)}, {"methods": ("wa",), "full": False}, {"old": True}],
+    ids=["Full alone", "no memory", "two classes", "without FT", "an old run"],
+)
+def test_unusual_runs_have_a_page_too(browser, tmp_path, options):
+    old = options.pop("old", False)
+    run = make_run(tmp_path / "run", **options)
+    for name in ("memory.jsonl", "timing.jsonl", "weights.jsonl") if old else ():
+        (run / name).unlink()
+    (tmp_path / "report.html").write_text(write_page(compare(read_runs([tmp_path]))), encoding="utf-8")
+    tab = opened(browser, tmp_path / "report.html")
+    assert tab.page.locator("#provenance pre").first.is_visible()
+    assert ("did not record" in tab.page.locator("#memory").inner_text()) == old
+    assert not tab.troubles
+    tab.close()
 
 
 def test_without_scripts_the_tables_are_there(browser, page_file):

@@ -1,7 +1,7 @@
 """Losses and accuracies, as they arrive, to TensorBoard, Weights & Biases or MLflow: through Fabric's loggers.
 
 Each trajectory is a run of its own there, so that the same curve of two trajectories lies in one plot. Losses are by
-epoch, counted over all states; what is measured of a method is by state.
+epoch, counted over all states; what is measured of a method is by state. After an interruption both go on.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from scail.experiment import chain_of
 
 if TYPE_CHECKING:
     from lightning_fabric.loggers.logger import Logger
@@ -76,7 +78,8 @@ class RunLog:
         self.name, self.folder = name, folder
         self._jobs: Sequence[Job] = ()
         self._loggers: dict[int, Logger] = {}
-        self._epochs: dict[int, int] = {}
+        self._at: dict[tuple[int, int], tuple[int, int]] = {}
+        """(job, state) -> epochs of the training's earlier stages, and of the current one."""
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """The trajectories are known. One logger is opened now: where that cannot be done nothing has been trained."""
@@ -86,8 +89,8 @@ class RunLog:
     def receive(self, update: Update) -> None:
         """A loss, or what a state gave."""
         if update.progress is not None and update.progress.loss is not None:
-            epoch = self._epochs[update.job] = self._epochs.get(update.job, 0) + 1
-            self._logger(update.job).log_metrics({"loss": update.progress.loss, "state": update.state}, epoch)
+            metrics = {"loss": update.progress.loss, "state": update.state}
+            self._logger(update.job).log_metrics(metrics, self._step(update.job, update.state, update.progress.epoch))
         if update.measured is not None:
             for row in update.measured.rows:
                 self._logger(update.job).log_metrics(metrics_of(row), row.state)
@@ -99,6 +102,15 @@ class RunLog:
         for logger in self._loggers.values():
             close_logger(logger, "failed")
         self._loggers.clear()
+
+    def _step(self, job: int, state: int, epoch: int) -> int:
+        """The epoch counted over all states, those from the store included: a run that goes on fits its beginning."""
+        earlier, last = self._at.get((job, state), (0, 0))
+        if epoch <= last:  # a training of several stages counts each from 1
+            earlier += last
+        self._at[job, state] = earlier, epoch
+        chain = chain_of(self._jobs[job].setup, self._jobs[job].line)
+        return sum(map(chain.trainer.epochs, range(state))) + earlier + epoch
 
     def _logger(self, job: int) -> Logger:
         if job not in self._loggers:

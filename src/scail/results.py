@@ -102,7 +102,7 @@ class RunDirectory:
             self._lock.acquire(timeout=0)
             for old in [*self.path.glob("seed-*/config.json")]:
                 shutil.rmtree(old.parent)
-            for name in ("confusion", "exemplars", "figures", "tables", "logs"):
+            for name in ("confusion", "exemplars", "figures", "tables", *(() if self._goes_on(config) else ("logs",))):
                 shutil.rmtree(self.path / name, ignore_errors=True)
             for name in ("summary.json", "table.md", "report.html"):
                 (self.path / name).unlink(missing_ok=True)
@@ -116,6 +116,15 @@ class RunDirectory:
             ) from None
         except OSError as error:
             raise ValueError(f"--out {self.path}: cannot write there: {error.strerror or error}") from error
+
+    def _goes_on(self, config: Mapping[str, Any]) -> bool:
+        """Whether this very run was begun here before: then what was sent to a logger is still its beginning."""
+        try:
+            before = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        now = json.loads(json.dumps(config))
+        return all(before.get(name) == now.get(name) for name in ("experiment", "seeds", "class_order", "dataset"))
 
     def end(self) -> None:
         """Let others write here."""

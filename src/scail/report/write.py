@@ -12,7 +12,7 @@ from scail.report.drawing import save
 from scail.report.figures import write_figures
 from scail.report.figures_grid import draw_series, series
 from scail.report.grid import grid_table
-from scail.report.page import write_page
+from scail.report.page_html import write_page
 from scail.report.protocol import Comparison, compare
 from scail.report.runs import read_runs
 from scail.report.table import table_of
