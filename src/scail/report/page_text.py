@@ -69,18 +69,16 @@ def facts(config: Configuration) -> list[Fact]:
     epochs = sum(run.summary.get("trained_epochs", 0) for run in config.runs)
     seconds = sum(run.summary.get("seconds", 0.0) for run in config.runs)
     methods = {record["method"] for record in summary["methods"]}
-    found = [
+    full = "and Full" if summary["full"] else "Full was not trained: no gap to it"
+    seeds = f"; seeds {', '.join(str(run.seed) for run in config.runs)}" if len(config.runs) > 1 else ""
+    return [
         ("Data", data["name"], f"{data['train_images']:,} training and {data['test_images']:,} test images; {shape}"),
         ("States", str(config.states), f"of {new} new classes, {sum(sizes)} classes in all"),
         ("Images kept", f"{summary.get('exemplars', 0):,}", f"in a memory of {config.memory:,}, {share:.3g} % of all"),
-        ("Methods", str(len(methods)), "and Full" if summary["full"] else "Full was not trained: no gap to it"),
+        ("Methods", str(len(methods)), full + seeds),
         ("Network", str(run.config["experiment"]["network"]), _network(network)),
         ("Time", duration(seconds), f"{epochs:,} epochs trained" if epochs else "every state came from the store"),
     ]  # fmt: skip
-    if len(config.runs) > 1:
-        seeds = ", ".join(str(run.seed) for run in config.runs)
-        found.append(("Runs", str(len(config.runs)), f"seeds {seeds}"))
-    return found
 
 
 def _network(network: Mapping[str, Any]) -> str:
