@@ -44,7 +44,7 @@ def test_a_run_prints_the_table_and_says_where_the_files_are(run):
     place, done = run
     for text in ("FT^NEM", "FT_init^L2", "ScaIL", "Full", "G_IL", "top-5", "top-1", "state 0 excluded", str(place)):
         assert text in done.stdout
-    assert "state 0: training" in done.stdout
+    assert "state 0: training" in done.stdout and f"Report: {place / 'run' / 'report.html'}" in done.stdout
     assert "\x1b" not in done.stdout  # plain lines without a terminal
     assert not done.stderr
 
@@ -78,6 +78,14 @@ def test_the_run_directory_holds_everything(run):
     assert (folder / "table.md").read_text().count("\n|") == 1 + len(METHODS)
     for name in ("accuracy", "errors", "origins", "scores", "weights"):
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    memory = [json.loads(line) for line in (folder / "memory.jsonl").read_text().splitlines()]
+    kept = [record["kept"] for record in memory if (record["trainer"], record["select"]) == ("fine_tune", "herding")]
+    assert kept == [[[6, 2]], [[3, 4]], [[2, 6]]]
+    assert all((folder / record["sheet"]["file"]).read_bytes().startswith(b"\x89PNG") for record in memory)
+    timing = [json.loads(line) for line in (folder / "timing.jsonl").read_text().splitlines()]
+    assert sum(record["trained_epochs"] for record in timing) == summary["trained_epochs"]
+    assert all(record["seconds"] > 0 and record["evaluation"] > 0 for record in timing)
     with np.load(folder / "confusion" / "scail-herding.npz") as matrices:
         correct = 100 * np.trace(matrices["state_2"]) / matrices["state_2"].sum()
         assert matrices["state_0"].shape == (2, 2)
@@ -90,6 +98,7 @@ def test_seeds_give_means_and_spreads(run, tmp_path, capsys):
     options = (*TINY, "--memory", 12, "--methods", "ft,full", "--select", "random", "--seeds", 2, "--jobs", 1)
     code, out, _ = call(capsys, *options, "--out", tmp_path / "run", "--store", place / "store")
     assert code == 0 and "±" in out and "2 seeds" in out
+    assert "seeds 1, 2" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     together = json.loads((tmp_path / "run" / "summary.json").read_text())
     each = [json.loads((tmp_path / "run" / f"seed-{s}" / "summary.json").read_text()) for s in (1, 2)]
     values = [summary["methods"][0]["top1"] for summary in each]

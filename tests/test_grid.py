@@ -175,11 +175,13 @@ class TestRun:
         record = json.loads((out / "grid.json").read_text())
         assert [cell["folder"] for cell in record["cells"]] == names
         for name in names:
-            assert {"config.json", "results.jsonl", "summary.json", "table.md", "figures"} <= {
+            assert {"config.json", "results.jsonl", "summary.json", "table.md", "figures", "report.html"} <= {
                 path.name for path in (out / name).iterdir()
             }
             summary = json.loads((out / name / "summary.json").read_text())
             assert summary["full"] and {"ft", "scail", "lwf"} <= {m["method"] for m in summary["methods"]}
+        page = (out / "report.html").read_text(encoding="utf-8")
+        assert "All configurations" in page and 'data-against="memory"' in page
         epochs = sum(json.loads((out / n / "summary.json").read_text())["trained_epochs"] for n in names)
         assert epochs == TRAININGS  # one epoch each; a shared trajectory counts once
 

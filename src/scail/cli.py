@@ -16,6 +16,7 @@ from scail.cli_info import Diff, Info, diff_command, info_command
 from scail.cli_learn import Forget, Learn, forget_command, learn_command
 from scail.cli_predict import Evaluate, Export, Predict, evaluate_command, export_command, predict_command
 from scail.cli_prepare import Prepare, prepare_command
+from scail.cli_report import Report, report_command
 from scail.cli_results import ResultsCommand, results_command
 from scail.cli_run import Run, check_run, devices_of, run_command
 from scail.cli_store import StoreCommand, run_store_command
@@ -67,6 +68,7 @@ class StoreTools:
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Grid, tyro.conf.subcommand("grid")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Paper, tyro.conf.subcommand("paper")]
     | Annotated[ResultsCommand, tyro.conf.subcommand("results")]
     | Annotated[Learn, tyro.conf.subcommand("learn")]
@@ -222,6 +224,7 @@ def _recipes(command: Recipes) -> None:
 _COMMANDS: dict[type, Any] = {
     Run: run_command,
     Grid: grid_command,
+    Report: report_command,
     Paper: _paper,
     ResultsCommand: results_command,
     Learn: learn_command,

@@ -87,6 +87,8 @@ class Grid:
     """ray: the cluster, or auto for the one of this machine. Default: one is started here for this grid."""
     gpus_per_training: Annotated[float, tyro.conf.arg(metavar="N")] = 0
     """ray: GPUs of each training."""
+    logger: Literal["tensorboard", "wandb", "mlflow"] | None = None
+    """Also send losses and accuracies there as they arrive, as in `scail run`."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the results go. Default: always the same folder for a grid, in runs/, so that the same command goes on."""
     store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
@@ -104,8 +106,11 @@ def grid_command(grid: Grid) -> None:
     from scail.archive import Archive
     from scail.display import Display
     from scail.grid import is_finished, settle
+    from scail.loggers import check_logger, logging_to
     from scail.runner import run_cells
 
+    if grid.logger:
+        check_logger(grid.logger)
     console, out = Console(), grid.out or Path("runs") / _default_name(grid)
     if (grid.jobs is not None and grid.jobs < 1) or (grid.seeds is not None and grid.seeds < 1):
         raise ValueError(f"seeds is {grid.seeds} and jobs is {grid.jobs}: expected 1 or more")
@@ -125,14 +130,11 @@ def grid_command(grid: Grid) -> None:
     with _grid_folder(out, settled, grid.name):
         for cell in (settled.cells[i] for i in sorted(finished) if settled.cells[i].setup.lines):
             _keep(archive, cell.folder)
-        display = Display(console)
-        try:
+        keep = partial(_write_cell, archive)
+        with logging_to(grid.logger, out / "logs", Display(console)) as (begin, receive):
             run_cells(
-                todo, store=grid.store, jobs=grid.jobs, begin=display.begin, receive=display.receive,
-                finished=partial(_write_cell, archive), engine=engine,
-            )  # fmt: skip
-        finally:
-            display.end()
+                todo, store=grid.store, jobs=grid.jobs, begin=begin, receive=receive, finished=keep, engine=engine
+            )
         _print_tables(out, todo, archive, console)
 
 
@@ -248,6 +250,7 @@ def _keep(archive: Archive | None, run: Path) -> None:
 
 def _print_tables(out: Path, ran: Sequence[Cell], archive: Archive | None, console: Console) -> None:
     from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid
+    from scail.report.write import write_page_of
     from scail.results import write_text
 
     found = read_grid(out, archive)
@@ -257,3 +260,5 @@ def _print_tables(out: Path, ran: Sequence[Cell], archive: Archive | None, conso
         console.print(grid_caption(columns), highlight=False, soft_wrap=True)
     text = f"{len(ran)} configurations were run. Results: {out}/; beside the published ones: scail paper {out}"
     console.print(text, highlight=False, soft_wrap=True)
+    if any(out.glob("*/summary.json")):  # else all of it was measured elsewhere, and kept as rows only
+        console.print(f"Report: {write_page_of(out)}", highlight=False, markup=False, soft_wrap=True)

@@ -106,6 +106,8 @@ class Run:
     """Several devices: a whole batch on each, and a learning rate as many times as high."""
     keep_features: bool = False
     """Keep the test images' features in the store: other heads are then scored without the network."""
+    logger: Literal["tensorboard", "wandb", "mlflow"] | None = None
+    """Also send losses and accuracies there as they arrive: to logs/ in --out (pip install 'scail[tensorboard]')."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the results go. Default: a new folder in runs/."""
     store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
@@ -219,15 +221,19 @@ def _first_state(text: str | None) -> int | Literal["half"] | None:
     return _number("--first-state", text, "a number of classes, or half")
 
 
-def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> None:
-    """Draw the figures of each run, then write the table: where there is a table, all of it is there."""
-    from scail.report.figures import write_figures
+def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Path:
+    """Draw the paper's figures of each run, write the page, then the table: where it is, all of it is there."""
+    from scail.report.figures import PAPERS, write_figures
+    from scail.report.runs import read_report_run
     from scail.report.table import markdown_table
-    from scail.results import RunDirectory, write_text
+    from scail.report.write import write_page_of
+    from scail.results import write_text
 
     for run in runs:
-        write_figures(RunDirectory(run))
+        write_figures(read_report_run(run), run / "figures", ["png"], PAPERS)
+    page = write_page_of(out)
     write_text(out / "table.md", markdown_table(summary))
+    return page
 
 
 def check_run(run: Run) -> None:
@@ -240,35 +246,32 @@ def check_run(run: Run) -> None:
 def run_command(run: Run) -> None:
     """Run, and print the table."""
     experiment = experiment_of(run)
-    from scail.runner import follow_experiment, run_experiment
+    from scail.runner import follow_experiment, new_run_folder, run_experiment
 
     if (started_ranks() or (0, 1))[0] > 0:
-        follow_experiment(experiment, seeds=run.seeds, given_out=run.out is not None)
+        follow_experiment(experiment, seeds=run.seeds, given_out=bool(run.out or run.logger))
         return
     from rich.console import Console
 
     from scail.display import Display
+    from scail.loggers import check_logger, logging_to
     from scail.report.table import caption, rich_table
 
+    if run.logger:
+        check_logger(run.logger)
     console = Console()
     display = Display(console)
-    try:
+    out = run.out or (new_run_folder(experiment) if run.logger else None)  # logs are written from the start
+    with logging_to(run.logger, (out or Path()) / "logs", display) as (begin, receive):
         results = run_experiment(
-            experiment,
-            run.out,
-            seeds=run.seeds,
-            store=run.store,
-            jobs=run.jobs,
-            begin=display.begin,
-            receive=display.receive,
+            experiment, out, seeds=run.seeds, store=run.store, jobs=run.jobs, begin=begin, receive=receive
         )
-    finally:
-        display.end()
     out = results.directory
     console.print(rich_table(results.summary))
     console.print(caption(results.summary), highlight=False, soft_wrap=True)
     seeds = range(run.seed, run.seed + run.seeds)
-    write_report(out, results.summary, [out] if run.seeds == 1 else [out / f"seed-{seed}" for seed in seeds])
+    page = write_report(out, results.summary, [out] if run.seeds == 1 else [out / f"seed-{seed}" for seed in seeds])
     trained, seconds = results.summary["trained_epochs"], results.summary["seconds"]
     where = f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/"
     console.print(where, highlight=False, soft_wrap=True)
+    console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)

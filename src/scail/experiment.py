@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +31,11 @@ from scail.methods import METHODS, choose_methods, head_of, split_name
 from scail.network import create_network, describe_network, extract_features
 from scail.ranks import ALONE, Ranks
 from scail.recipes import Experiment, Schedule, Select
-from scail.results import AVERAGING, Row
+from scail.results import AVERAGING, Row, Sheet
 from scail.seeding import generator_for
 from scail.store import Entry, Store, key_of
 from scail.stream import State, class_order, split_into_states
+from scail.thumbnails import sheet_of
 from scail.training import Balanced, Bic, Distill, FineTune, FrozenSvm, Joint, Trainer
 from scail.trajectory import Chain, Step, Watch, trajectory
 
@@ -75,6 +77,11 @@ class Measured:
     confusion: dict[str, Any]
     """Per method, the confusion matrix of the state."""
     weights: dict[str, Any] | None
+    memory: dict[str, Any] | None = None
+    """How many exemplars each class has, as runs of (exemplars, classes); None: no memory."""
+    sheet: Sheet | None = None
+    """Thumbnails of the new classes' exemplars."""
+    timing: dict[str, Any] | None = None
 
 
 def set_up(experiment: Experiment, dataset: Dataset | None = None) -> Setup:
@@ -250,11 +257,16 @@ def run_line(setup: Setup, line: Line, store: Store, watch: Watch, ranks: Ranks 
     provenance = provenance_of(setup, str(fabric.device))
     chain = chain_of(setup, line)
     warnings.filterwarnings("ignore", message="memory of .* images for .* classes")  # said once, by `set_up`
+    began = time.perf_counter()
     for step in trajectory(chain, setup.dataset, store, fabric, watch, ranks):
+        learned = time.perf_counter()
         features, labels = _test_features(setup, chain, step, store, fabric, watch, ranks)
         measured = ranks.on_first(_measure, setup, chain, line, step, features, labels, provenance)
+        ended = time.perf_counter()
+        timing = {"trained_epochs": step.trained_epochs, "seconds": learned - began, "evaluation": ended - learned}
         if measured is not None:
-            yield measured
+            yield replace(measured, timing=_where(line, step) | timing)
+        began = time.perf_counter()
 
 
 def _test_features(
@@ -331,7 +343,23 @@ def _measure(
     if line.trainer not in ("joint", "frozen_svm"):  # no layer of all classes to look at
         ranked = evaluation.ranked_weights(evidence.weight_CD, evidence.initial_weight_CD, past)
         weights = {"trainer": line.trainer, "select": line.select, "state": step.state.index, "ranked": ranked}
-    return Measured(step.state.index, rows, confusion, weights)
+    return Measured(step.state.index, rows, confusion, weights, *_memory_of(setup, line, step))
+
+
+def _where(line: Line, step: Step) -> dict[str, Any]:
+    """A state of a trajectory, as records name it."""
+    return {"trainer": line.trainer, "select": line.select, "memory": line.memory, "state": step.state.index}
+
+
+def _memory_of(setup: Setup, line: Line, step: Step) -> tuple[dict[str, Any] | None, Sheet | None]:
+    """How many exemplars each class has after the state, and small pictures of those of the new classes."""
+    if line.memory == 0:
+        return None, None
+    exemplars = step.learned.memory.exemplars
+    kept = [[count, len(list(classes))] for count, classes in groupby(map(len, exemplars))]
+    new = exemplars[step.state.past_classes :]
+    sheet = sheet_of(setup.dataset.train.images, new, len(setup.dataset.class_names))
+    return _where(line, step) | {"kept": kept}, sheet
 
 
 def provenance_of(setup: Setup, device: str) -> dict[str, Any]:

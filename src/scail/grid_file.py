@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from scail.cli_run import Run
 
-_OF_THE_COMMAND = ("out", "store", "jobs")
+_OF_THE_COMMAND = ("out", "store", "jobs", "logger")
 _OF_ONE_RUN = ("devices", "nodes", "sync_batch_norm", "linear_scaling")
 _IN_NAMES = ("dataset", "states", "memory", "seed")
 

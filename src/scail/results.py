@@ -1,7 +1,8 @@
 """A run's results on disk: one JSON line per (method, selection, state), and the summary that follows from them.
 
 A run directory holds `config.json` (the whole configuration), `results.jsonl` (the lines), `weights.jsonl` (ranked
-weights of each trajectory), `confusion/` (a matrix per state), `summary.json`, `table.md` and `figures/`.
+weights of each trajectory), `memory.jsonl` and `exemplars/` (how many exemplars each class has, and thumbnails),
+`timing.jsonl`, `confusion/` (a matrix per state), `summary.json`, `table.md`, `figures/` and `report.html`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from scail.evaluation import gap_to_full, incremental_mean
 if TYPE_CHECKING:
     from filelock import FileLock
 
+_BY_TRAJECTORY = ("weights.jsonl", "memory.jsonl", "timing.jsonl")
+"""Files with a line per state of a trajectory."""
 AVERAGING = "mean over the incremental states 1..Z-1; state 0 excluded"
 
 
@@ -53,6 +56,18 @@ class Row:
     trained_epochs: int
     """Epochs trained for the state in this run; 0: it came from the store."""
     provenance: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A picture of `rows` x `columns` square thumbnails: exemplars of a class in each row, best first."""
+
+    data: bytes
+    kind: str
+    """png (grey images) or jpg (colour)."""
+    rows: int
+    columns: int
+    side: int
 
 
 def write_text(path: Path, text: str) -> None:
@@ -87,13 +102,13 @@ class RunDirectory:
             self._lock.acquire(timeout=0)
             for old in [*self.path.glob("seed-*/config.json")]:
                 shutil.rmtree(old.parent)
-            for name in ("confusion", "figures"):
+            for name in ("confusion", "exemplars", "figures", "tables", *(() if self._goes_on(config) else ("logs",))):
                 shutil.rmtree(self.path / name, ignore_errors=True)
-            for name in ("summary.json", "table.md"):
+            for name in ("summary.json", "table.md", "report.html"):
                 (self.path / name).unlink(missing_ok=True)
             (self.path / "confusion").mkdir()
             write_text(self.path / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
-            for name in ("results.jsonl", "weights.jsonl"):
+            for name in ("results.jsonl", *_BY_TRAJECTORY):
                 write_text(self.path / name, "")
         except Timeout:
             raise ValueError(
@@ -101,6 +116,15 @@ class RunDirectory:
             ) from None
         except OSError as error:
             raise ValueError(f"--out {self.path}: cannot write there: {error.strerror or error}") from error
+
+    def _goes_on(self, config: Mapping[str, Any]) -> bool:
+        """Whether this very run was begun here before: then what was sent to a logger is still its beginning."""
+        try:
+            before = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        now = json.loads(json.dumps(config))
+        return all(before.get(name) == now.get(name) for name in ("experiment", "seeds", "class_order", "dataset"))
 
     def end(self) -> None:
         """Let others write here."""
@@ -124,14 +148,29 @@ class RunDirectory:
             ):
                 np.lib.format.write_array(file, confusion[row.method])
 
+    def add_memory(self, memory: Mapping[str, Any], sheet: Sheet | None) -> None:
+        """How many exemplars each class has after a state, and thumbnails of those that are new."""
+        record = dict(memory)
+        if sheet is not None:
+            folder = self.path / "exemplars" / f"{memory['trainer']}-{memory['select']}"
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"state_{memory['state']}.{sheet.kind}"
+            path.write_bytes(sheet.data)
+            shape = {"rows": sheet.rows, "columns": sheet.columns, "side": sheet.side}
+            record["sheet"] = {"file": path.relative_to(self.path).as_posix(), **shape}
+        _append(self.path / "memory.jsonl", [record])
+
+    def add_timing(self, timing: Mapping[str, Any]) -> None:
+        """How long a state took, to learn (or to fetch from the store) and to measure."""
+        _append(self.path / "timing.jsonl", [timing])
+
     def sort(self, methods: Sequence[tuple[str, str | None]]) -> None:
         """Bring the lines into one order, whichever trajectory was done first: (method, selection), then state."""
         rows = sorted(self.rows(), key=lambda row: (methods.index((row.method, row.select)), row.state))
         write_text(self.path / "results.jsonl", _lines(asdict(row) for row in rows))
-        weights = sorted(
-            read_lines(self.path / "weights.jsonl"), key=lambda w: (w["trainer"], w["select"] or "", w["state"])
-        )
-        write_text(self.path / "weights.jsonl", _lines(weights))
+        for name in _BY_TRAJECTORY:
+            records = sorted(read_lines(self.path / name), key=lambda r: (r["trainer"], r["select"] or "", r["state"]))
+            write_text(self.path / name, _lines(records))
 
     def rows(self) -> list[Row]:
         """Read the lines back."""

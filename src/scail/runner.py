@@ -7,7 +7,7 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,7 @@ def run_experiment(
     check_counts(experiment, seeds, jobs)
     with joined(experiment) as ranks:
         setups = ranks.together(lambda: _setups(experiment, seeds))
-        default = f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}"
-        out = out or ranks.on_first(lambda: _new_folder(Path("runs"), default))
+        out = out or ranks.on_first(lambda: new_run_folder(experiment))
         assert out is not None
         if seeds == 1:
             (cell,) = [Cell(setups[0], out)]
@@ -155,6 +154,10 @@ def run_cells(
                 # The epochs were trained once: in the other cells the state is one from the store.
                 rows = measured.rows if i == mine[0] else [replace(row, trained_epochs=0) for row in measured.rows]
                 folders[i].add(rows, measured.weights, measured.confusion)
+                if measured.memory is not None:
+                    folders[i].add_memory(measured.memory, measured.sheet)
+                if measured.timing is not None:
+                    folders[i].add_timing(measured.timing if i == mine[0] else _shared(measured.timing))
         receive(update)
         if update.done:
             missing.subtract(mine)
@@ -189,9 +192,19 @@ def processes_for(cells: Sequence[Cell], jobs: int) -> int:
     return min(default_processes(cell.setup.experiment, jobs) for cell in cells)
 
 
+def _shared(timing: Mapping[str, Any]) -> dict[str, Any]:
+    """The same state in another configuration, which did not wait for it."""
+    return {**timing, "trained_epochs": 0, "seconds": 0.0, "evaluation": 0.0}
+
+
 def _title(one: Trajectory, cells: Sequence[Cell]) -> str:
     first, more = cells[one.cells[0]].title, len(one.cells) - 1
     return f"{first}{f' and {more} more' if more else ''}: {one.line.title}" if first else one.line.title
+
+
+def new_run_folder(experiment: Experiment) -> Path:
+    """Where a run goes for which no place was given."""
+    return _new_folder(Path("runs"), f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}")
 
 
 def _new_folder(place: Path, name: str) -> Path:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from scail.archive import Archive
 from scail.evaluation import gap_to_full
 from scail.report.paper import WITH_MEMORY, WITHOUT_MEMORY, published_label
+from scail.report.table import key_of
+from scail.report.tabular import Cell, Tabular
 from scail.results import AVERAGING, summarise, summarise_seeds
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def read_grid(out: Path, archive: Archive | None = None) -> dict[str, Columns]:
         else:
             summary = summarise(kept.rows)
         of_seed = seeds.setdefault((cell["dataset"], cell["configuration"]), {})
-        of_seed[cell["seed"]] = _together(of_seed[cell["seed"]], summary) if cell["seed"] in of_seed else summary
+        of_seed[cell["seed"]] = joined(of_seed[cell["seed"]], summary) if cell["seed"] in of_seed else summary
     found: dict[str, Columns] = {}
     for (dataset, title), summaries in seeds.items():
         only, *more = summaries.values()
@@ -38,7 +40,7 @@ def read_grid(out: Path, archive: Archive | None = None) -> dict[str, Columns]:
     return found
 
 
-def _together(one: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def joined(one: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Two runs of one configuration with other methods."""
     known = [(record["method"], record["select"]) for record in one["methods"]]
     new = [record for record in other["methods"] if (record["method"], record["select"]) not in known]
@@ -93,6 +95,18 @@ def grid_caption(columns: Columns, value: str = "top5") -> str:
     over = f"; mean ± standard deviation over {len(seeds)} seeds" if len(seeds) > 1 else ""
     name = {"top5": "top-5", "top1": "top-1"}[value]
     return f"{name}, percent; {AVERAGING}{over}; G_IL over these configurations; *: not in the paper"
+
+
+def grid_table(name: str, title: str, columns: Columns, value: str = "top5") -> Tabular:
+    """The big table, ready to be written in any form: a column for each configuration, and G_IL over them."""
+    by_label = {config: {label_of(r): r for r in summary["methods"]} for config, summary in columns.items()}
+    rows = []
+    for label, texts in rows_of(columns, value):
+        keys = [f"{config}|{key_of(of[label])}" if label in of else "" for config, of in by_label.items()]
+        cells = [Cell(t.strip("*"), t.startswith("**"), key) for t, key in zip(texts, [*keys, ""], strict=True)]
+        rows.append((label, cells))
+    reference = any(summary["full"] for summary in columns.values())
+    return Tabular(name, title, [*columns, "G_IL"], rows, grid_caption(columns, value), reference=reference)
 
 
 def rich_grid(dataset: str, columns: Columns) -> Table:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from scail.report.tabular import Cell, Tabular, to_markdown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -12,14 +13,6 @@ if TYPE_CHECKING:
 _COLUMNS = (("top5", "top-5"), ("top1", "top-1"), ("gap_top5", "G_IL"))
 _SELECTIONS = {"random": "random", "herding": "herding", None: "no memory"}
 """How exemplars were chosen."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A number as text, and whether it is the best of its column."""
-
-    text: str
-    best: bool = False
 
 
 def selections(summary: Mapping[str, Any]) -> list[str | None]:
@@ -68,7 +61,27 @@ def _cell(record: Mapping[str, Any] | None, name: str, best: float | None) -> Ce
     digits = 2 if name.startswith("gap") else 1
     spread = record.get(f"{name}_std")
     text = f"{value:.{digits}f}" + (f"±{spread:.1f}" if spread is not None and digits == 1 else "")
-    return Cell(text, best is not None and text == _cell({name: best, f"{name}_std": spread}, name, None).text)
+    is_best = best is not None and text == _cell({name: best, f"{name}_std": spread}, name, None).text
+    return Cell(text, is_best, key_of(record))
+
+
+def key_of(record: Mapping[str, Any]) -> str:
+    """A method with a selection, in one word; empty for Full, which has one state."""
+    return f"{record['method']}|{record['select'] or ''}" if "method" in record else ""
+
+
+def table_of(summary: Mapping[str, Any], name: str = "table", title: str = "Results") -> Tabular:
+    """The paper's table, ready to be written in any form."""
+    groups = selections(summary)
+    return Tabular(
+        name=name,
+        title=title,
+        columns=[title for _ in groups for _, title in _COLUMNS],
+        rows=cells(summary),
+        caption=caption(summary),
+        groups=[_SELECTIONS[s] if s is None else f"{_SELECTIONS[s]} exemplars" for s in groups],
+        reference=summary["full"] is not None,
+    )
 
 
 def caption(summary: Mapping[str, Any]) -> str:
@@ -102,12 +115,4 @@ def rich_table(summary: Mapping[str, Any]) -> Table:
 
 def markdown_table(summary: Mapping[str, Any]) -> str:
     """The same table in Markdown."""
-    groups = selections(summary)
-    titles = [f"{title}, {_SELECTIONS[s]}" for s in groups for _, title in _COLUMNS]
-    lines = [_line(["method", *titles]), "|" + "---|" + "---:|" * len(titles)]
-    lines += [_line([label, *(f"**{c.text}**" if c.best else c.text for c in row)]) for label, row in cells(summary)]
-    return "\n".join([*lines, "", caption(summary)[0].upper() + caption(summary)[1:] + "."]) + "\n"
-
-
-def _line(texts: Sequence[str]) -> str:
-    return "| " + " | ".join(texts) + " |"
+    return to_markdown(table_of(summary))

@@ -1,0 +1,51 @@
+"""`scail report`: a page, figures and tables from runs that are finished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write a page about runs, and their figures and tables for papers. Nothing is trained.
+
+    Give folders of `scail run` or `scail grid`. The page, report.html, is one file that needs no network. Figures are
+    written as PDF, SVG and PNG, tables as LaTeX, Markdown and CSV. Runs of unlike protocol stand in tables of their
+    own, and the page says what differs.
+
+    Try `scail report runs/demo`, or `scail report runs/a runs/b --out compared`.
+    """
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_GRID")]
+    """Folders of runs or grids."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where report.html, figures/ and tables/ go. Default: into the folder itself, where one is given."""
+    formats: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "pdf,svg,png"
+    """Formats of the figures, separated by commas, or none. Of several seeds those of the first are drawn."""
+
+
+def report_command(command: Report) -> None:
+    """Write it, and say where."""
+    if not command.runs:
+        raise ValueError("no run was given; give folders of `scail run` or `scail grid`")
+    if command.out is None and len(command.runs) > 1:
+        raise ValueError("several folders: say where the report goes, with --out DIR")
+    out = command.out or command.runs[0]
+    formats = _formats(command.formats)
+    from scail.report.write import write_report
+
+    page = write_report(command.runs, out, formats)
+    print(f"Report: {page}; tables: {out / 'tables'}/" + (f"; figures: {out / 'figures'}/" if formats else ""))
+
+
+def _formats(text: str) -> list[str]:
+    known = ("pdf", "svg", "png")
+    chosen = [part.strip() for part in text.split(",") if part.strip() and part.strip() != "none"]
+    wrong = [part for part in chosen if part not in known]
+    if wrong:
+        raise ValueError(f"--formats {text}: unknown {wrong[0]}; expected some of {', '.join(known)}, or none")
+    return list(dict.fromkeys(chosen))
