@@ -157,6 +157,8 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(model, run, tmp_path):
     assert run("learn", model, broken, "--broken", "skip")[0] == 0
     code, _, error = run("learn", tmp_path / "new", tmp_path / "first", "--method", "full")
     assert code == 2 and "cannot keep learning" in error
+    assert run("learn", tmp_path / "new", tmp_path / "nosuch")[0] == 2
+    assert not (tmp_path / "new").exists()
 
 
 def test_diff_shows_what_the_last_learn_did_to_past_classes(run, tmp_path):

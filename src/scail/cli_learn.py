@@ -90,6 +90,13 @@ def learn_command(command: Learn) -> None:
     from scail.cli_store import human_size
     from scail.folder import look
     from scail.in_folder import learn_into
+    from scail.model import check_method
+
+    first = None
+    if not (command.model / "manifest.json").exists():  # what cannot be learned leaves no folder behind
+        new = _new(command)
+        check_method(new.method, new.memory)
+        first = read_data(command.data, new, command.classes, command.broken)
 
     def prepared(clf: IncrementalClassifier) -> tuple[Any, list[str]]:
         clf.epochs, clf.accelerator = epochs, command.accelerator
@@ -97,7 +104,8 @@ def learn_command(command: Learn) -> None:
             _check_fixed(command, clf)
             if command.method is not None:
                 clf.use(command.method)
-        images, names, mirror = read_data(command.data, clf, command.classes, command.broken)
+        read = None if clf.has_learned else first
+        images, names, mirror = read or read_data(command.data, clf, command.classes, command.broken)
         if not clf.has_learned:
             clf.mirror = mirror and not command.no_mirror
         return images, names
