@@ -9,7 +9,7 @@ import numpy as np
 
 from scail.evaluation import ERROR_KINDS
 from scail.report.drawing import new_figure, shown_methods, state_ticks
-from scail.report.page_data import in_blocks
+from scail.report.page_bulk import in_blocks
 from scail.report.runs import Run
 from scail.results import Row
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scail.report.drawing import NEW, PAST, new_figure, shown_methods, state_ticks
-from scail.report.page_data import by_trajectory
+from scail.report.runs import by_trajectory
 from scail.results import Row
 
 if TYPE_CHECKING:

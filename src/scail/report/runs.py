@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,11 @@ _OPTIONAL = {
     "timing.jsonl": "time of each state",
     "confusion": "confusion matrices",
 }
+
+_TRAINERS = {
+    "fine_tune": "FT", "balanced": "FT^BAL", "e2e": "E2E", "distill": "distillation", "bic": "BiC",
+    "frozen_svm": "DeeSIL", "joint": "Full",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,3 +93,22 @@ def _json(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     return record
+
+
+def trajectory_title(record: Mapping[str, Any]) -> str:
+    """The trainer and its exemplars, as a reader knows them."""
+    name = str(_TRAINERS.get(record["trainer"], record["trainer"]))
+    if record["trainer"] == "joint":
+        return name
+    return f"{name}, {record['select']} exemplars" if record["select"] else f"{name}, no memory"
+
+
+def by_trajectory(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Records by the trajectory that they are of; fine tuning first, since most methods are read from it."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    selects = ("herding", "random", None)
+    for record in sorted(
+        records, key=lambda r: (r["trainer"] != "fine_tune", selects.index(r["select"]), r["trainer"], r["state"])
+    ):
+        found.setdefault(trajectory_title(record), []).append(record)
+    return found

@@ -3,10 +3,10 @@
 // Runs of (exemplars, classes), as one number per class.
 const perClass = (kept) => kept.flatMap(([count, classes]) => Array(classes).fill(count));
 
-function pictures(sheet, row, kept) {
+function pictures(sheet, row, kept, name) {
   if (!sheet) return el("div", { class: "thumbs" });
   const shown = range(Math.min(sheet.columns, Math.max(kept, sheet.kept[row])));
-  return el("div", { class: "thumbs" }, ...shown.map((column) => el("i", {
+  return el("div", { class: "thumbs", role: "img", "aria-label": `${kept} exemplars of ${name}` }, ...shown.map((column) => el("i", {
     class: column < kept ? "" : "gone",
     style: { backgroundImage: `url(${sheet.src})`, backgroundSize: `${sheet.columns * 32}px ${sheet.rows * 32}px`, backgroundPosition: `${-32 * column}px ${-32 * row}px` },
   })));
@@ -20,7 +20,7 @@ function showClasses(one, state, origin) {
     const c = starts[s] + row, count = counts[c];
     const atFirst = perClass(one.kept[s]).slice(starts[s]);
     const sheet = one.sheets[s] && { ...one.sheets[s], kept: atFirst };
-    return el("div", { class: "class" }, el("p", {}, el("span", { title: classNames[c] }, classNames[c]), el("span", {}, `${count} of ${atFirst[row]}`)), pictures(sheet, row, count));
+    return el("div", { class: "class" }, el("p", {}, el("span", { title: classNames[c] }, classNames[c]), el("span", {}, `${count} of ${atFirst[row]}`)), pictures(sheet, row, count, classNames[c]));
   }));
   show(host, ...(cards.length ? cards : [el("p", { class: "hint" }, "These classes have not arrived yet.")]));
 }
