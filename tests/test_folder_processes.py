@@ -248,7 +248,10 @@ def test_a_forget_that_is_killed_leaves_the_class_or_takes_all_of_it(tmp_path):
 
 def test_ctrl_c_says_that_nothing_is_lost(tmp_path):
     command = [sys.executable, "-m", "scail", "learn", str(tmp_path / "m"), "digits", "--epochs", "200"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in a background job it would be ignored
+    ) as process:  # fmt: skip
         for line in process.stdout:
             if "epochs of" in line:
                 break
