@@ -239,6 +239,18 @@ def test_heads_of_one_trajectory_can_be_switched_without_training():
     assert clf.use("scail:herding").method == "scail:herding"
 
 
+def test_the_best_k_are_those_of_the_scores_whatever_the_head():
+    clf = little().learn(*little_images("a", "b", "c")).learn(*little_images("d", "e"))
+    images = little_images(*"abcde", seed=2)[0]
+    for name in heads_on(clf.model_.settings):
+        scores = clf.use(name).decision_function(images)
+        for found, of_image in zip(clf.top_k(images, 4), scores, strict=True):
+            possible = int(np.isfinite(of_image).sum())  # a probability may be 0 by rounding, the class is possible
+            assert len(found) == min(4, possible)
+            order = [of_image[clf.classes_.index(c)] for c, _ in found]
+            assert order == sorted(order, reverse=True) and order[0] == of_image.max()
+
+
 def test_another_seed_is_another_classifier_the_same_seed_the_same():
     def learned(seed):
         clf = little(seed=seed).learn(*little_images("a", "b")).learn(*little_images("c"))

@@ -139,11 +139,13 @@ def job(threads: int = 1) -> SimpleNamespace:
 
 
 def test_a_training_that_fits_nowhere_is_an_error_and_not_a_wait():
-    with pytest.raises(ValueError, match=r"takes 1 GPUs, the cluster has 0"):
-        _check_room(Cluster(gpus_per_training=1), [job()], {"CPU": 2.0})
-    with pytest.raises(ValueError, match=r"takes 4 CPUs, the cluster has 2"):
-        _check_room(Cluster(), [job(threads=4)], {"CPU": 2.0})
-    _check_room(Cluster(gpus_per_training=0.5), [job()], {"CPU": 2.0, "GPU": 1.0})
+    with pytest.raises(ValueError, match=r"takes 1 GPUs and 1 CPUs, and no machine .* has them \(at most 0 GPUs"):
+        _check_room(Cluster(gpus_per_training=1), [job()], [{"CPU": 2.0}])
+    with pytest.raises(ValueError, match=r"takes 0 GPUs and 4 CPUs, and no machine .* and 2 CPUs\)"):
+        _check_room(Cluster(), [job(threads=4)], [{"CPU": 2.0}, {"CPU": 2.0}])  # together they would have them
+    with pytest.raises(ValueError, match="no machine"):
+        _check_room(Cluster(gpus_per_training=1), [job(threads=2)], [{"CPU": 2.0}, {"CPU": 1.0, "GPU": 1.0}])
+    _check_room(Cluster(gpus_per_training=0.5), [job()], [{"CPU": 1.0}, {"CPU": 2.0, "GPU": 1.0}])
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,17 @@ def test_a_run_on_a_folder(folder, tmp_path, capsys):
     assert end.value.code == 0 and "pets: 4 classes" in capsys.readouterr().out
 
 
+def test_a_list_file_from_windows(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            Image.new("RGB", (16, 16), (50 * i, 9, 9)).save(tmp_path / name / f"{i}.png")
+    lines = [f"{name}/{i}.png {label}" for label, name in enumerate("ab") for i in range(3)]
+    (tmp_path / "list.txt").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
+    dataset = load_dataset(str(tmp_path / "list.txt"), DataSettings(image_size=16))
+    assert (len(dataset.train), len(dataset.test)) == (4, 2)
+
+
 def test_to_tune_a_folders_own_test_images_are_left_alone(tmp_path):
     for part, count in (("train", 10), ("test", 4)):
         for name in ("cat", "dog"):

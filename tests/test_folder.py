@@ -247,6 +247,12 @@ CRAFTED = {
     "a difference of nothing": set_in("difference", "a", value=[0, 0, 0]),
     "a difference too short": set_in("difference", "a", value=[]),
     "accuracy of text": set_in("accuracy", "top1", value="high"),
+    "accuracy that is no number": set_in("accuracy", "top1", value=float("nan")),
+    "a negative padding": set_in("settings", "experiment", "padding", value=-9),
+    "a negative seed": set_in("settings", "experiment", "seed", value=-1),
+    "a rate that is no number": set_in("settings", "experiment", "later_schedule", "lr", value=float("nan")),
+    "a memory without a selection": set_in("settings", "select", value=None),
+    "negative calls": set_in("calls", value=-5),
     "null for settings": set_in("settings", value=None),
 }
 

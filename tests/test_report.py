@@ -251,6 +251,22 @@ class TestPage:
         (tmp_path / "page.html").write_text(page, encoding="utf-8")
         assert embedded_in(tmp_path / "page.html")["runs"][0]["classNames"][0] == evil
 
+    def test_texts_of_a_summary_never_become_markup(self, tmp_path):
+        run = make_run(tmp_path / "run")
+        summary = json.loads((run / "summary.json").read_text())
+        for record in summary["methods"]:
+            record["select"] = record["label"] = "<img src=x>"
+        (run / "summary.json").write_text(json.dumps(summary))
+        assert "<img src=x>" not in write_page(compare(read_runs([run])))
+
+    @pytest.mark.parametrize("name", ["memory.jsonl", "weights.jsonl", "timing.jsonl"])
+    def test_a_damaged_line_is_a_clear_error(self, name, tmp_path):
+        run = make_run(tmp_path / "run")
+        with (run / name).open("a", encoding="utf-8") as file:
+            file.write("{}\n")
+        with pytest.raises(ValueError, match=rf"{name}: damaged \(a line without trainer\)"):
+            read_report_run(run)
+
     def test_the_data_hold_what_was_measured(self, tmp_path):
         run = read_report_run(make_run(tmp_path / "run"))
         found = page_data(compare([run]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -203,10 +204,12 @@ class IncrementalClassifier:
         """For each image its k best classes (fewer where fewer can be predicted) with their probabilities."""
         if k < 1:
             raise ValueError(f"k is {k}, expected 1 or more")
-        best = self._scores(images).softmax(1).topk(min(k, len(self.classes_)), dim=1)
+        scores = self._scores(images)
+        best = scores.topk(min(k, len(self.classes_)), dim=1)
+        chances = scores.softmax(1).gather(1, best.indices)  # may be 0 for a class that can be predicted all the same
         return [
-            [(self.classes_[c], p) for c, p in zip(classes, chances, strict=True) if p > 0]
-            for classes, chances in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            [(self.classes_[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
+            for of_image in zip(best.indices.tolist(), chances.tolist(), best.values.tolist(), strict=True)
         ]
 
     def score(self, images: Any, labels: Any = None) -> float:

@@ -46,7 +46,8 @@ class Learn:
     validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
     """* Share of each class, and of B, that is held out to measure with, as 0.1 (none)."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every state, or of the first one and the later ones. Default: by the number of images."""
+    """Epochs of every state, or of the first one and the later ones. Default: as in the learn
+    before; at first, by the number of images."""
     backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """* resnet8, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto."""
     backbone_weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained")] = None
@@ -142,7 +143,12 @@ def read_data(
     from scail.inputs import Shape, check_memory
 
     shape = clf.model_.settings.shape if clf.has_learned else None
-    size = max(shape.height, shape.width) if shape else clf.image_size
+    if shape and shape.height != shape.width:
+        raise ValueError(
+            f"this model takes images of {shape.height} x {shape.width} pixels, and the command line reads squares of "
+            "DATA; use IncrementalClassifier.load(MODEL) in Python"
+        )
+    size = shape.height if shape else clf.image_size
     settings = DataSettings(broken=broken)
     if data not in ("glyphs", "digits"):  # those have a size of their own, and are scaled later where need be
         settings = replace(settings, image_size=size or FILES_SIZE)

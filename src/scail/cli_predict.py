@@ -78,7 +78,7 @@ def predict_command(command: Predict) -> None:
         raise ValueError(f"--top {command.top}: expected 1 or more")
     paths = list(_images(command.paths))
     clf = _load(command.model, command.method)
-    table = csv.writer(sys.stdout)
+    table = csv.writer(sys.stdout, lineterminator="\n")
     if command.csv:
         table.writerow(("path", "rank", "class", "probability"))
     broken = 0
@@ -160,7 +160,7 @@ def evaluate_command(command: Evaluate) -> None:
 
 
 def export_command(command: Export) -> None:
-    """Write the file, checked against the model."""
+    """Write the file."""
     from scail.export import export_onnx
 
     clf = _load(command.model, command.method)

@@ -35,6 +35,8 @@ def report_command(command: Report) -> None:
     if command.out is None and len(command.runs) > 1:
         raise ValueError("several folders: say where the report goes, with --out DIR")
     out = command.out or command.runs[0]
+    if command.out is None and out.is_dir() and not any((out / name).exists() for name in ("config.json", "grid.json")):
+        raise ValueError(f"{out}: not the folder of one run or grid: say where the report goes, with --out DIR")
     formats = _formats(command.formats)
     from scail.report.write import write_report
 

@@ -98,7 +98,7 @@ class _Tasks:
         """Raise what a task has raised."""
         if not self.running:
             return
-        from ray.exceptions import RayTaskError, WorkerCrashedError
+        from ray.exceptions import RayError, RayTaskError
 
         done, _ = self.ray.wait(list(self.running), num_returns=len(self.running), timeout=0)
         for reference in done:
@@ -109,15 +109,15 @@ class _Tasks:
                 if isinstance(error.cause, ValueError | OSError):
                     raise ValueError(f"{job.title}: {error.cause}") from error
                 raise
-            except WorkerCrashedError as error:
+            except RayError as error:  # its process, its machine or its memory gave out
                 raise ValueError(
-                    f"{job.title}: its process died {RETRIES + 1} times (out of memory?). "
+                    f"{job.title}: given up after {RETRIES + 1} attempts ({type(error).__name__}; out of memory?). "
                     "Nothing is lost: the same command goes on"
                 ) from error
 
     def news(self) -> list[Update]:
         """What has arrived, after a short wait for something."""
-        from ray.exceptions import RayActorError
+        from ray.exceptions import RayError
         from ray.util.queue import Empty
 
         found: list[Update] = []
@@ -125,7 +125,7 @@ class _Tasks:
             with contextlib.suppress(Empty):
                 found.append(self.queue.get(timeout=0.2))
                 found += self.queue.get_nowait_batch(self.queue.qsize())
-        except RayActorError as error:
+        except RayError as error:
             raise ValueError(
                 "the cluster lost the process that gathers results. Nothing is lost: the same command goes on"
             ) from error
@@ -158,7 +158,9 @@ def _connected(cluster: Cluster, jobs: Sequence[Job], say: Callable[[str], None]
         raise ValueError(f"--engine ray: cannot reach a cluster at {cluster.address}: {error}") from error
     try:
         have = ray.cluster_resources()
-        _check_room(cluster, jobs, have)
+        _check_room(cluster, jobs, [node["Resources"] for node in ray.nodes() if node["Alive"]])
+        if have.get("GPU") and not cluster.gpus_per_training:
+            say("note: the cluster has GPUs, and no training asks for one; --gpus-per-training 1 uses them")
         link = getattr(context, "dashboard_url", "")
         say(
             f"Ray: {have.get('CPU', 0):.0f} CPUs and {have.get('GPU', 0):.0f} GPUs on {len(ray.nodes())} machine(s); "
@@ -169,12 +171,14 @@ def _connected(cluster: Cluster, jobs: Sequence[Job], say: Callable[[str], None]
         ray.shutdown()
 
 
-def _check_room(cluster: Cluster, jobs: Sequence[Job], have: dict[str, float]) -> None:
+def _check_room(cluster: Cluster, jobs: Sequence[Job], machines: Sequence[dict[str, float]]) -> None:
     """A training that fits on no machine would wait for ever."""
     threads = max(job.setup.experiment.threads for job in jobs)
-    for what, needed in (("GPU", cluster.gpus_per_training), ("CPU", float(threads))):
-        if needed > have.get(what, 0):
-            raise ValueError(
-                f"--engine ray: a training takes {needed:g} {what}s, the cluster has {have.get(what, 0):g}; ask for "
-                "less, or add machines"
-            )
+    needed = {"GPU": cluster.gpus_per_training, "CPU": float(threads)}
+    if not any(all(machine.get(what, 0) >= number for what, number in needed.items()) for machine in machines):
+        most = {what: max((machine.get(what, 0) for machine in machines), default=0) for what in needed}
+        wanted, there = (" and ".join(f"{n:g} {what}s" for what, n in of.items()) for of in (needed, most))
+        raise ValueError(
+            f"--engine ray: a training takes {wanted}, and no machine of the cluster has them (at most {there}); ask "
+            "for less, or add machines"
+        )

@@ -159,7 +159,7 @@ def _task(model: Model | None, settings: Settings, lesson: Lesson, where: Circum
 
 def _with_checkpoint(task: Task, checkpoint: Checkpoint, say: Callable[[str], None]) -> Task:
     """The task with a place for its unfinished work; says so if it goes on."""
-    if begun := sum(len(entry.facts["losses"]) for entry in checkpoint.stages() if entry is not None):
+    if begun := sum(len(entry.facts.get("losses", ())) for entry in checkpoint.stages() if entry is not None):
         say(f"a training of the same images was interrupted: it goes on in epoch {begun + 1}")
     return replace(task, checkpoint=checkpoint)
 

@@ -37,7 +37,7 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ValueError(f"epochs is {self.epochs}, expected 1 or more")
-        if self.lr <= 0 or self.batch_size < 1:
+        if not 0 < self.lr < float("inf") or self.batch_size < 1:
             raise ValueError(f"lr {self.lr} and batch size {self.batch_size}: expected numbers above 0")
 
 

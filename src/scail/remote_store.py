@@ -62,10 +62,11 @@ class RemoteStore(Store):
 
     def load(self, key: str, use: bool = True) -> Entry | None:
         """From the cache, or fetched into it; what is damaged in the cache is fetched again."""
-        with contextlib.suppress(DamagedEntry):
+        try:
             if (entry := super().load(key, use)) is not None:
                 return entry
-        self.remove(key)
+        except DamagedEntry:
+            self.remove(key)
         return super().load(key, use) if self._fetch(key) else None
 
     def save(self, key: str, entry: Entry) -> None:
@@ -116,7 +117,9 @@ def _clear_errors(url: str) -> Iterator[None]:
     """Object stores fail in many ways: say which place, and what to do."""
     try:
         yield
-    except OSError as error:
+    except StoreError:
+        raise
+    except Exception as error:  # each kind of store has errors of its own
         raise StoreError(
             f"store {url}: {error}; nothing in it was damaged. Look at the connection and the rights, then give the "
             "same command again"

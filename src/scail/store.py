@@ -124,8 +124,8 @@ class Store:
 
     @property
     def place(self) -> str:
-        """Where it is: what `open_store` finds it by."""
-        return str(self.root)
+        """Where it is: what `open_store` finds it by, from whatever directory."""
+        return str(self.root.resolve())
 
     def load(self, key: str, use: bool = True) -> Entry | None:
         """The entry, checked against its checksum; None where there is none. Raises `DamagedEntry`.

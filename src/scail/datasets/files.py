@@ -70,7 +70,7 @@ def _of_list(place: Path) -> tuple[list[Labelled], list[Labelled]]:
 
 def _lines_of(place: Path) -> list[Labelled]:
     pairs = []
-    for number, line in enumerate(place.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(place.read_text(encoding="utf-8-sig").splitlines(), 1):
         if not line.strip():
             continue
         path, _, label = line.strip().rpartition(" ")

@@ -141,7 +141,7 @@ def unfinished(root: Path) -> Callable[[str], Checkpoint]:
         with clear_errors(root):
             folder.mkdir(exist_ok=True)
             for path in folder.iterdir():
-                if not path.name.startswith(key):
+                if not path.name.startswith(key) or path.is_symlink():  # a link may lead out of the folder
                     path.unlink()
         return Sparing(folder / f"{key}.safetensors")
 

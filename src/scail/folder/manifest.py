@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -132,7 +133,7 @@ def _parse(record: Any) -> Manifest:
         classes=classes,
         network=_tensor_file(record["network"], "network"),
         evidence=_tensor_file(record["evidence"], "evidence"),
-        calls=checked(record["calls"], int, "calls"),
+        calls=_count(record["calls"], "calls"),
         history=tuple(_history(one) for one in list_of(record["history"])),
         accuracy=_accuracy(record["accuracy"]),
         difference=_difference(record["difference"]),
@@ -158,10 +159,17 @@ def _history(record: Any) -> dict[str, Any]:
     return found
 
 
+def _count(value: Any, name: str) -> int:
+    if (found := int(checked(value, int, name))) < 0:
+        raise DamagedModel(f"{name} is {found}, expected 0 or more")
+    return found
+
+
 def _accuracy(record: Any) -> dict[str, Any] | None:
     found: dict[str, Any] | None = checked(record, dict | None, "accuracy")
     for key in ("top1", "top5", "images") if found is not None else ():
-        checked(record[key], float, key)
+        if not math.isfinite(checked(record[key], float, key)):
+            raise DamagedModel(f"{key} is {record[key]}, expected a number")
     return found
 
 
@@ -204,6 +212,8 @@ def _settings(record: Any) -> Settings:
     network = settings.experiment.network
     if network not in NETWORKS and not re.fullmatch(r"timm:[A-Za-z0-9_.]+", network):  # nothing to be fetched
         raise DamagedModel(f"network {network[:50]!r}: not a name that scail knows")
-    if not 0 <= settings.validation < 1 or settings.method not in METHODS:
+    experiment = settings.experiment
+    sound = 0 <= settings.validation < 1 and 0 <= experiment.padding <= 1024 and 0 <= experiment.seed < 2**32
+    if not sound or settings.method not in METHODS or (settings.memory and settings.select is None):
         raise DamagedModel("settings out of bounds")
     return settings

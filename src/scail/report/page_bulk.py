@@ -44,7 +44,9 @@ def _picture(run: Run, sheet: Mapping[str, Any]) -> dict[str, Any] | None:
     path = run.path / sheet["file"]
     if not path.is_file() or not path.resolve().is_relative_to(run.path.resolve()):
         return None
-    kind = {"png": "png", "jpg": "jpeg"}[path.suffix[1:]]
+    kind = {"png": "png", "jpg": "jpeg"}.get(path.suffix[1:])
+    if kind is None:
+        return None
     return {**sheet, "src": f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"}
 
 

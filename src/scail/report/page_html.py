@@ -145,6 +145,6 @@ def _against(n: int, one: Comparison) -> str:
     found = [
         f'<div class="card" data-needs-script><h4>Accuracy against {vary}, {"Z" if vary == "memory" else "B"}={fixed}'
         f'</h4><div class="chart" data-against="{vary}" data-comparison="{n}" data-fixed="{fixed}"></div></div>'
-        for vary, fixed, _ in series(one)
+        for vary, fixed in ((vary, escape(str(fixed))) for vary, fixed, _ in series(one))
     ]
     return f'<div class="pair">{"".join(found)}</div>' if found else ""

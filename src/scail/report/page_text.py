@@ -56,7 +56,7 @@ def _pair(summary: Mapping[str, Any], select: str | None) -> tuple[Mapping[str, 
 
 def _named(record: Mapping[str, Any]) -> str:
     label = html_label(record["label"] + ("" if record["in_paper"] else "*"))
-    return f"{label}, {record['select']} exemplars" if record["select"] else label
+    return f"{label}, {escape(str(record['select']))} exemplars" if record["select"] else label
 
 
 def facts(config: Configuration) -> list[Fact]:

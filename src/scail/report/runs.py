@@ -71,7 +71,7 @@ def read_report_run(path: Path) -> Run:
             raise ValueError(f"{path / name}: cannot be read: {error.strerror or error}") from error
 
     def lines(name: str) -> Any:
-        return load(name, read_lines) if (path / name).is_file() else []
+        return load(name, _of_trajectories) if (path / name).is_file() else []
 
     config, summary = (load(name, _json) for name in ("config.json", "summary.json"))
     for name, record, needed in (
@@ -86,6 +86,17 @@ def read_report_run(path: Path) -> Run:
     return Run(
         path, config, summary, rows, lines("weights.jsonl"), lines("memory.jsonl"), lines("timing.jsonl"), missing
     )
+
+
+def _of_trajectories(path: Path) -> list[dict[str, Any]]:
+    """Lines that say of which state of which trajectory they are."""
+    records = read_lines(path)
+    for record in records:
+        if absent := [key for key in ("trainer", "select", "state") if key not in record]:
+            raise ValueError(f"a line without {absent[0]}")
+        if record["select"] not in ("herding", "random", None):
+            raise ValueError(f"select {record['select']!r}")
+    return records
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -98,7 +98,14 @@ function begin() {
     navigator.clipboard?.writeText(button.previousElementSibling.textContent).then(() => { button.textContent = "Copied"; }, () => { button.textContent = "Select and copy"; });
   }));
   themeButton();
-  addEventListener("beforeprint", () => figures.forEach((_, host) => redraw(host)));
+  let before = "";
+  addEventListener("beforeprint", () => { // paper is light, also for the canvas
+    before = document.documentElement.style.colorScheme;
+    document.documentElement.style.colorScheme = "light";
+    figures.forEach((_, host) => redraw(host));
+    repaintMatrix();
+  });
+  addEventListener("afterprint", () => { document.documentElement.style.colorScheme = before; repaintMatrix(); });
 }
 
 begin();
