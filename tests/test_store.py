@@ -233,3 +233,13 @@ def test_nothing_in_the_package_unpickles_but_the_reader_of_plain_arrays():
     source = "".join(path.read_text() for path in files)
     for word in ("import pickle", "torch.load(", "torch.save(", "allow_pickle=True", "joblib.load"):
         assert word not in source
+
+
+def test_a_checkpoint_takes_what_was_begun_of_it_along(tmp_path):
+    checkpoint = Store(tmp_path).checkpoint("0123")
+    checkpoint.stage("training").save(Entry({"x": torch.ones(1)}, {}))
+    unfinished = checkpoint.path.parent
+    (unfinished / ".0123.training.safetensors.abc").write_bytes(b"killed while")
+    (unfinished / ".4567.training.safetensors.abc").write_bytes(b"of another")
+    checkpoint.remove()
+    assert [path.name for path in unfinished.iterdir()] == [".4567.training.safetensors.abc"]

@@ -315,7 +315,8 @@ class Checkpoint:
 
     def remove(self) -> None:
         """The training is finished."""
-        for path in [self.path, *self.path.parent.glob(f"{self.path.stem}.*")]:
+        begun = self.path.parent.glob(f".{self.path.stem}.*")  # by a process that was killed while it wrote
+        for path in [self.path, *self.path.parent.glob(f"{self.path.stem}.*"), *begun]:
             path.unlink(missing_ok=True)
 
 

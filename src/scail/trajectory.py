@@ -294,6 +294,7 @@ def _from_store(store: Store, key: str, state: State, watch: Watch) -> Trained |
     if entry is None:
         return None
     watch.note(state, "from the store")
+    store.checkpoint(key).remove()  # one is left where a process was killed right after it had saved the state
     return _from_entry(entry)
 
 

@@ -153,6 +153,17 @@ class _Position:
         entry = task.ranks.decided(lambda: task.checkpoint.stage(self.stage).load() if task.checkpoint else None)
         if entry is None:
             return
+        try:
+            self._take(entry, task)
+        except (KeyError, IndexError, TypeError, RuntimeError) as error:  # whole, but not of this training
+            assert task.checkpoint is not None
+            place = task.checkpoint.stage(self.stage).path
+            raise ValueError(f"{place}: not the checkpoint of this training; remove it, and train anew") from error
+        for epoch, loss in enumerate(self.losses):
+            task.report(Progress(epoch + 1, len(self.losses), 0, loss))
+
+    def _take(self, entry: Entry, task: Task) -> None:
+        """Weights, momentum and place of a checkpoint."""
         weights = {k.removeprefix("network."): v for k, v in entry.tensors.items() if k.startswith("network.")}
         self.network.load_state_dict(weights)
         for i, p in enumerate(self.network.parameters()):
@@ -160,5 +171,5 @@ class _Position:
                 self.optimizer.state[p]["momentum_buffer"] = torch.empty_like(p).copy_(momentum).detach()
         self.batch, loss, self.losses = (entry.facts[name] for name in ("batch", "loss", "losses"))
         self.loss = loss[task.ranks.rank] if isinstance(loss, list) else loss
-        for epoch, loss in enumerate(self.losses):
-            task.report(Progress(epoch + 1, len(self.losses), 0, loss))
+        if not all(isinstance(number, int | float) for number in (self.batch, self.loss, *self.losses)):
+            raise TypeError("place")
