@@ -7,14 +7,14 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from scail.datasets import load_dataset
 from scail.devices import joined
-from scail.experiment import Setup, config_of, data_settings, set_up
+from scail.experiment import Measured, Setup, config_of, data_settings, set_up
 from scail.methods import METHODS
 from scail.plan import Cell, Trajectory, trajectories_of
 from scail.processes import Job, Update, default_processes, run_jobs
@@ -149,15 +149,9 @@ def run_cells(
         mine = found[update.job].cells
         for i in mine:
             began.setdefault(i, time.perf_counter())
-        if (measured := update.measured) is not None:
+        if update.measured is not None:
             for i in mine:
-                # The epochs were trained once: in the other cells the state is one from the store.
-                rows = measured.rows if i == mine[0] else [replace(row, trained_epochs=0) for row in measured.rows]
-                folders[i].add(rows, measured.weights, measured.confusion)
-                if measured.memory is not None:
-                    folders[i].add_memory(measured.memory, measured.sheet)
-                if measured.timing is not None:
-                    folders[i].add_timing(measured.timing if i == mine[0] else _shared(measured.timing))
+                _write(folders[i], update.measured if i == mine[0] else _shared(update.measured))
         receive(update)
         if update.done:
             missing.subtract(mine)
@@ -192,9 +186,20 @@ def processes_for(cells: Sequence[Cell], jobs: int) -> int:
     return min(default_processes(cell.setup.experiment, jobs) for cell in cells)
 
 
-def _shared(timing: Mapping[str, Any]) -> dict[str, Any]:
-    """The same state in another configuration, which did not wait for it."""
-    return {**timing, "trained_epochs": 0, "seconds": 0.0, "evaluation": 0.0}
+def _write(folder: RunDirectory, measured: Measured) -> None:
+    """What one state of a trajectory gave, into a run directory."""
+    folder.add(measured.rows, measured.weights, measured.confusion)
+    if measured.memory is not None:
+        folder.add_memory(measured.memory, measured.sheet)
+    if measured.timing is not None:
+        folder.add_timing(measured.timing)
+
+
+def _shared(measured: Measured) -> Measured:
+    """The same state in another configuration: it was trained once, and this one did not wait for it."""
+    rows = [replace(row, trained_epochs=0) for row in measured.rows]
+    timing = measured.timing and {**measured.timing, "trained_epochs": 0, "seconds": 0.0, "evaluation": 0.0}
+    return replace(measured, rows=rows, timing=timing)
 
 
 def _title(one: Trajectory, cells: Sequence[Cell]) -> str:
