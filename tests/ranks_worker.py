@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from scail import ranks as ranks_module
 from scail.datasets import load_dataset
 from scail.devices import fabric_of, joined
-from scail.experiment import chain_of, data_settings, set_up
+from scail.experiment import chain_of
 from scail.images import Augmentation
 from scail.network import Network, create_network, extract_features
 from scail.ranks import ALONE, Ranks, RanksDiffer, Told
 from scail.recipes import Experiment, Schedule, quick
 from scail.seeding import generator_for
+from scail.setup import data_settings, set_up
 from scail.store import Store
 from scail.training import Task
 from scail.training.balanced import distilled_cross_entropy

@@ -9,10 +9,11 @@ import torch
 from little import little, little_images
 
 from scail import IncrementalClassifier
-from scail.experiment import chain_of, set_up
+from scail.experiment import chain_of
 from scail.heads import Evidence
 from scail.methods import METHODS, head_of
 from scail.model import check_method, heads_on, open_methods
+from scail.setup import set_up
 from scail.store import Store
 from scail.trajectory import Watch, trajectory
 

@@ -213,8 +213,8 @@ def test_runs_started_in_the_same_second_have_folders_of_their_own(tmp_path):
 def test_with_states_of_one_class_deesil_is_left_out_of_all_with_a_note(tmp_path):
     from dataclasses import replace
 
-    from scail.experiment import set_up
     from scail.recipes import quick
+    from scail.setup import set_up
 
     setup = set_up(replace(quick("digits"), states=10))
     assert any("DeeSIL is left out: in state 0 only one class" in note for note in setup.notes)

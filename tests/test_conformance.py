@@ -8,10 +8,11 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from scail.experiment import chain_of, set_up
+from scail.experiment import chain_of
 from scail.heads import Evidence
 from scail.methods import METHODS, choose_methods, head_of
 from scail.runner import run_experiment
+from scail.setup import set_up
 from scail.store import Store
 from scail.trajectory import Watch, trajectory
 

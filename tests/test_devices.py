@@ -17,10 +17,11 @@ import torch
 
 from scail.cli import main
 from scail.devices import fabric_of, joined, rank_timeout
-from scail.experiment import chain_of, run_line, set_up, trainer_of
+from scail.experiment import chain_of, run_line, trainer_of
 from scail.launch import _surroundings
 from scail.recipes import quick
 from scail.runner import run_experiment
+from scail.setup import set_up
 from scail.store import Store
 from scail.trajectory import Machine, Watch, keys_of
 

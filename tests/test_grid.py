@@ -13,13 +13,13 @@ import pytest
 
 from scail.cli import main
 from scail.datasets.nominal import nominal_dataset
-from scail.experiment import set_up
 from scail.grid import settle
 from scail.grid_file import file_grid, read_grid_file
 from scail.grids import GRIDS, Wanted, named_grid
 from scail.plan import Cell, Count, plan_of, trajectories_of
 from scail.recipes import PAPER_DATA
 from scail.report.grid import label_of, rows_of
+from scail.setup import set_up
 from scail.store import Store, stored_keys
 
 TINY = """

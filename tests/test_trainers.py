@@ -16,13 +16,14 @@ from sklearn.svm import LinearSVC
 from torch import nn
 
 from scail.exemplars import places
-from scail.experiment import chain_of, set_up
+from scail.experiment import chain_of
 from scail.images import Augmentation
 from scail.methods import METHODS
 from scail.network import create_network
 from scail.recipes import Schedule
 from scail.runner import run_experiment
 from scail.seeding import generator_for
+from scail.setup import set_up
 from scail.store import Store
 from scail.training import Balanced, Bic, Distill, FineTune, FrozenSvm, Joint, Task, Trained
 from scail.training.balanced import balanced_rows, distilled_cross_entropy

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from scail.experiment import Line
 from scail.processes import Job, Receive, Update, stop_asked, stop_on_signals, work_and_send
 from scail.recipes import Experiment
+from scail.setup import Line
 from scail.training import Interrupted
 
 RETRIES = 3

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from scail.experiment import describe
+from scail.setup import describe
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

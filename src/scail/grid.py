@@ -12,10 +12,10 @@ from scail.archive import Archive, key_of_configuration
 from scail.cli_run import experiment_of
 from scail.datasets import Dataset, DataSettings, load_dataset
 from scail.datasets.nominal import nominal_dataset
-from scail.experiment import Setup, config_of, data_settings, memory_size, set_up
 from scail.grids import Wanted
 from scail.plan import Cell
 from scail.recipes import PAPER_DATA, Experiment
+from scail.setup import Setup, config_of, data_settings, memory_size, set_up
 from scail.stream import state_sizes
 
 _DECIDING = ("experiment", "memory", "class_order", "state_sizes", "dataset", "lines", "provenance")

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from scail.experiment import Line, Setup, chain_of
+from scail.experiment import chain_of
 from scail.processes import Job
+from scail.setup import Line, Setup
 from scail.stream import State
 from scail.trajectory import Machine, data_of_state, keys_of, machine_of
 

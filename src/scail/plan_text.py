@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scail.experiment import Setup
 from scail.plan import Count
+from scail.setup import Setup
 from scail.timing import duration, seconds_per_image, speed_of
 
 if TYPE_CHECKING:

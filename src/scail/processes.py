@@ -24,10 +24,11 @@ from typing import Any
 
 from scail.datasets import load_dataset
 from scail.exemplars import places
-from scail.experiment import Line, Measured, Setup, chain_of, data_settings, run_line, set_up
+from scail.experiment import Measured, chain_of, run_line
 from scail.ranks import ALONE, Ranks
 from scail.recipes import Experiment
 from scail.remote_store import open_store
+from scail.setup import Line, Setup, data_settings, set_up
 from scail.training import Interrupted, Progress
 from scail.trajectory import Watch
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from scail.datasets import load_dataset
 from scail.devices import joined
-from scail.experiment import Measured, Setup, config_of, data_settings, set_up
+from scail.experiment import Measured
 from scail.methods import METHODS
 from scail.plan import Cell, Trajectory, trajectories_of
 from scail.processes import Job, Update, default_processes, run_jobs
@@ -22,6 +22,7 @@ from scail.ranks import ALONE, Ranks
 from scail.recipes import Experiment
 from scail.remote_store import open_store
 from scail.results import Row, RunDirectory, summarise, summarise_seeds, write_text
+from scail.setup import Setup, config_of, data_settings, set_up
 
 Begin = Callable[[Sequence[Job]], None]
 Receive = Callable[[Update], None]
