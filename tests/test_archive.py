@@ -143,7 +143,7 @@ class TestDocument:
         assert "## digits" in text and "Z=3, B=10 % (12)" in text and "e(p,n)" in text and "scail grid" in text
         assert str(place / "run") not in text  # where one's folders are is nobody's business
 
-    def test_other_settings_have_a_table_of_their_own(self, place, capsys, tmp_path):
+    def test_several_settings_are_compared_by_what_sets_them_apart(self, place, capsys, tmp_path):
         (tmp_path / "grid.yaml").write_text(GRID + "keep-past-rows: true\n")
         for path in (place / "kept").glob("*"):
             (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -151,8 +151,13 @@ class TestDocument:
              "--store", place / "store", "--results", tmp_path)  # fmt: skip
         code, _, _ = call(capsys, "results", tmp_path, "--out", tmp_path / "two.md")
         text = (tmp_path / "two.md").read_text()
-        assert code == 0 and text.count("## digits\n") == 2 and "2 different settings" in text
-        assert "linear layer kept" in text and "linear layer re-created" in text
+        assert code == 0 and "## 2 settings" in text and "claim" not in text
+        mine = next(line for line in text.splitlines() if line.startswith("| keep past rows yes; Z=3, B=10 % (12) |"))
+        summary = json.loads((tmp_path / "run" / "digits-z3-b12-seed1" / "summary.json").read_text())
+        assert f"| **{summary['methods'][0]['top5']:.1f}** |" in mine and mine.endswith(
+            "| – | – |"
+        )  # neither ScaIL nor Full
+        assert "| base; Z=3, B=5 % (6) |" in text and text.count("scail grid") == 2
 
     def test_no_folder_and_no_results_are_clear_errors(self, capsys, tmp_path):
         assert "no such folder" in call(capsys, "results", tmp_path / "none")[2]

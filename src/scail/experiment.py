@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-
 @dataclass(frozen=True)
 class Measured:
     """What one state of a trajectory gave."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
@@ -12,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 from scail.archive import Kept
 from scail.evaluation import ERROR_KINDS
 from scail.report.claims import CLAIMS, Place, hold, place_of, top5_by_place
-from scail.report.grid import Columns, grid_caption, label_of, markdown_rows
+from scail.report.grid import Columns, grid_caption, label_of, markdown_rows, rows_of
 from scail.report.paper import DATASETS, WITHOUT_MEMORY, published
-from scail.results import summarise, summarise_seeds
+from scail.results import AVERAGING, summarise, summarise_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _VARIES = ("seed",)
 """What of an experiment tells two runs of one table apart, beside Z, B and the class order."""
+BASE = "base"
 _SHARES = {"2%": 0, "1%": 1, "0.5%": 2, "0%": 3}
 
 
@@ -57,26 +59,65 @@ def columns_of(group: Sequence[Kept]) -> Columns:
 
 
 def write_document(kept: Sequence[Kept], out: Path, command: Sequence[str]) -> None:
-    """Write the whole document to `out`, and its figures beside it."""
+    """Write the document to `out`: all about one setting, its figure beside it; or several settings, compared."""
     from scail.results import write_text
 
     if not kept:
         raise ValueError("no results there; `scail grid ... --results DIR` adds some")
     out.parent.mkdir(parents=True, exist_ok=True)
     groups = group_by_settings(kept)
-    parts = [_head(command)]
+    head = f"# Measured\n\nMade by `{shlex.join(command)}`; not written by hand.\n"
     if len(groups) > 1:
-        parts.append(f"The runs have {len(groups)} different settings; each has tables of its own.\n")
-    for n, group in enumerate(groups):
-        picture = out.parent / "images" / f"{out.stem}{f'-{n + 1}' if n else ''}.png"
-        picture.parent.mkdir(exist_ok=True)
-        draw(columns_of(group)).savefig(picture, dpi=110, bbox_inches="tight")
-        parts.append(section(group, f"images/{picture.name}"))
-    write_text(out, "\n".join(parts))
+        write_text(out, f"{head}\n{compared(groups)}")
+        return
+    picture = out.parent / "images" / f"{out.stem}.png"
+    picture.parent.mkdir(exist_ok=True)
+    draw(columns_of(groups[0])).savefig(picture, dpi=110, bbox_inches="tight")
+    write_text(out, f"{head}\n{section(groups[0], f'images/{picture.name}')}")
 
 
-def _head(command: Sequence[str]) -> str:
-    return f"# Measured\n\nMade by `{shlex.join(command)}`; not written by hand.\n"
+def compared(groups: Sequence[Sequence[Kept]]) -> str:
+    """Settings below each other, named by what sets each apart; all about one of them needs a folder of its own."""
+    columns: Columns = {}
+    parts = [f"## {len(groups)} settings\n"]
+    titled = list(zip(titles_of([group[0] for group in groups]), groups, strict=True))
+    for title, group in sorted(titled, key=lambda one: one[0] != BASE):
+        columns |= {f"{title}; {place}": summary for place, summary in columns_of(group).items()}
+        parts += [f"{BASE}: {_setting(group)}"] if title == BASE else []
+    for value, name in (("top5", "Top-5"), ("top1", "Top-1")):
+        rows = [(label, texts[:-1]) for label, texts in rows_of(columns, value)]  # G_IL over settings says nothing
+        lines = [["setting", *(label for label, _ in rows)], ["---", *["---:"] * len(rows)]]
+        lines += [[title, *(texts[i] for _, texts in rows)] for i, title in enumerate(columns)]
+        parts += [f"### {name}\n", *(f"| {' | '.join(line)} |" for line in lines), ""]
+    parts.append(f"Percent; {AVERAGING}; mean ± standard deviation over seeds; *: not in the paper; –: not run.\n")
+    return "\n".join([*parts, _provenance([kept for group in groups for kept in group])])
+
+
+def titles_of(of_settings: Sequence[Kept]) -> list[str]:
+    """What sets each of these apart from what most of them have, where there is a most; else from the defaults.
+
+    Of schedules, those of state 0 and of fine tuning: one option sets them for every training.
+    """
+    flat = [_flat(kept) for kept in of_settings]
+    names = list(dict.fromkeys(name for one in flat for name in one))
+    counts = {name: Counter(one.get(name) for one in flat) for name in names}
+    usual = {name: max(of, key=lambda value: (of[value], value is None)) for name, of in counts.items()}
+    titles = []
+    for one in flat:
+        apart = {name: one.get(name) for name in names if one.get(name) != usual[name]}
+        titles.append(", ".join(f"{name} {value or 'by default'}" for name, value in apart.items()) or BASE)
+    return [title if titles.count(title) == 1 else f"{title} ({n + 1})" for n, title in enumerate(titles)]
+
+
+def _flat(kept: Kept) -> dict[str, str]:
+    """Settings by name, as they are said: `network`, `later lr`, ..."""
+    found = {"images": kept.configuration["dataset"]["split"], "from": str(kept.configuration["dataset"]["name"])}
+    for name, value in kept.configuration["experiment"].items():
+        if name in ("first_schedule", "later_schedule"):
+            found |= {f"{name.removesuffix('_schedule')} {part}".replace("_", " "): str(v) for part, v in value.items()}
+        elif name not in _VARIES and not name.endswith("_schedule"):
+            found[name.replace("_", " ")] = "all" if value is None else "yes" if value is True else str(value)
+    return found
 
 
 def section(group: Sequence[Kept], picture: str) -> str:
