@@ -32,6 +32,8 @@ def same_bits(network, other):
         ("resnet20", 10, 64, 269_722),  # "0.27M" in He et al.
         # conv and norm 432 + 32; blocks 2*(2304 + 32), 4608 + 9216 + 128, 18432 + 36864 + 256; linear 650
         ("resnet8", 10, 64, 75_290),
+        # 648 + 48; blocks 2*(5184 + 48), 10368 + 20736 + 192, 41472 + 82944 + 384; linear 970
+        ("resnet8-half", 10, 96, 168_226),
     ],
 )
 def test_networks_have_the_published_size(name, num_classes, feature_size, parameters):
@@ -47,6 +49,15 @@ def test_every_network_takes_grey_and_coloured_images(name, channels):
     images = make_images(2, channels, side=32)
     assert network.features(images).shape == (2, network.feature_size)
     assert network(images).shape == (2, 3)
+
+
+@pytest.mark.parametrize(("name", "side"), [("resnet8", 32), ("resnet8-half", 16)])
+def test_the_stem_of_half_halves_the_image(name, side):
+    backbone = make(name).backbone
+    seen = []
+    backbone.stages[0].register_forward_hook(lambda module, inputs, output: seen.append(output.shape[2:]))
+    backbone(make_images(2, side=32).float())
+    assert seen == [(side, side)]
 
 
 @pytest.mark.parametrize(("name", "may_be_negative"), [("resnet32", True), ("resnet8", False)])

@@ -49,7 +49,7 @@ class Learn:
     """Epochs of every state, or of the first one and the later ones. Default: as in the learn
     before; at first, by the number of images."""
     backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """* resnet8, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto."""
+    """* resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto."""
     backbone_weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained")] = None
     """* Weights to begin with: a safetensors file (torchvision's names for resnet18 are fine), or timm's pretrained
     ones."""

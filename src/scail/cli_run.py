@@ -49,7 +49,7 @@ class Run:
     batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Images in a batch, in every training."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """resnet8, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed."""
+    """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed."""
     keep_past_rows: bool = False
     """Keep the past rows of the linear layer instead of re-creating all of it in each state."""
     candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None

@@ -177,14 +177,19 @@ def quick(dataset: str = "glyphs") -> Experiment:
 
 
 def cifar100_cpu(dataset: str = "cifar100") -> Experiment:
-    """The paper's CIFAR-100 as far as two cores go: ResNet-8, 200 images a class, the memory in proportion."""
-    first = Schedule(epochs=40, lr=0.1, batch_size=32, decay="cosine")
+    """The paper's CIFAR-100 as far as two cores go: a small ResNet, 200 images a class, the memory in proportion."""
+    base = quick(dataset)
+    first = replace(base.first_schedule, epochs=30)
     return replace(
-        quick(dataset),
+        base,
         recipe="cifar100-cpu",
+        network="resnet8-half",
         images_per_class=200,
         first_schedule=first,
-        later_schedule=Schedule(epochs=20, lr=0.1, batch_size=32, decay="cosine", divide_by_state=True),
+        later_schedule=replace(base.later_schedule, epochs=12),
+        distill_schedule=replace(base.distill_schedule, epochs=20),
+        bic_first_schedule=first,
+        bic_schedule=replace(base.bic_schedule, epochs=20),
     )
 
 
@@ -258,7 +263,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     A later state starts from a fixed rate, not from one divided by the number of the state: nobody knows how many
     states will come, and a class that comes as the hundredth is to be learned like the second.
     """
-    small = network in ("resnet8", "resnet20", "resnet32")
+    small = network in ("resnet8", "resnet8-half", "resnet20", "resnet32")
     passes, least, most = (25_000, 16, 80) if small else (50_000, 30, 60)
     epochs = min(most, max(least, -(-passes // max(1, images))))
     batch, decay = (32, 5e-4) if small else (64, 1e-4)
