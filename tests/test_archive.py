@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from scail.archive import Archive, Kept, Part, configuration_of, key_of_configuration
 from scail.cli import main
+from scail.experiment import trainer_of
+from scail.recipes import SCHEDULES, quick
 from scail.report.claims import CLAIMS, Claim, hold
 from scail.results import Row, summarise, summarise_seeds
 
@@ -105,7 +109,7 @@ class TestArchive:
     def test_the_key_is_of_what_decides_the_numbers(self, place):
         config = json.loads((place / "run" / "digits-z3-b12-seed1" / "config.json").read_text())
         key = key_of_configuration(config)
-        for name, value in (("methods", ["ft"]), ("recipe", "mine"), ("workers", 9)):
+        for name, value in (("methods", ["ft"]), ("recipe", "mine"), ("workers", 9), ("later_schedule", {})):
             assert key_of_configuration({**config, "experiment": {**config["experiment"], name: value}}) == key
         with_more = {k: v for k, v in config["experiment"].items() if k != "as_published"}  # as if it were yet to come
         assert key_of_configuration({**config, "experiment": with_more}) == key
@@ -117,6 +121,35 @@ class TestArchive:
             assert key_of_configuration({**config, "experiment": {**config["experiment"], name: value}}) != key
         assert key_of_configuration({**config, "memory": 13}) != key
         assert configuration_of(config)["class_order"] == config["class_order"]
+
+    def test_schedules_matter_to_the_methods_that_use_them(self, place, capsys, tmp_path):
+        results = tmp_path / "kept"
+        shutil.copytree(place / "kept", results)
+        (tmp_path / "grid.yaml").write_text(GRID.replace("[12, 6]", "12") + "later-lr: 0.05\n")
+        code, _, _ = call(capsys, "grid", tmp_path / "grid.yaml", "--jobs", 1, "--methods", "ft,full", "--out",
+                          tmp_path / "run", "--store", place / "store", "--results", results)  # fmt: skip
+        run = lines(tmp_path / "run" / "digits-z3-b12-seed1" / "results.jsonl")
+        assert code == 0 and {r["method"] for r in run} == {"ft"}  # Full knows no later states
+        config = json.loads((tmp_path / "run" / "digits-z3-b12-seed1" / "config.json").read_text())
+        found = Archive(results).find(config)
+        assert found is not None and found.pairs == {("ft", "random"), ("full", None)}
+        assert [r.top5 for r in found.rows if r.method == "ft"] == [r["top5"] for r in run]
+        before = json.loads((place / "run" / "digits-z3-b12-seed1" / "config.json").read_text())
+        assert Archive(results).find(before).rows == Archive(place / "kept").find(before).rows
+        call(capsys, "results", results, "--out", tmp_path / "two.md")
+        settings = [line for line in (tmp_path / "two.md").read_text().splitlines() if "; Z=3, B=10 %" in line]
+        full = f"{next(r.top5 for r in found.rows if r.method == 'full'):.1f} |"
+        assert [line.split(";")[0] for line in settings[:2]] == ["| base", "| later lr 0.05"]
+        assert all(line.endswith(full) for line in settings[:2])  # it stands beside both
+
+    @pytest.mark.parametrize("trainer", SCHEDULES)
+    def test_a_trainer_is_as_its_schedules_are(self, trainer):
+        experiment = quick("digits")
+        schedules = [field.name for field in fields(experiment) if field.name.endswith("_schedule")]
+        for name in schedules:
+            other = replace(experiment, **{name: replace(getattr(experiment, name), epochs=77)})
+            same = trainer_of(trainer, other, 10) == trainer_of(trainer, experiment, 10)
+            assert same == (name not in SCHEDULES[trainer])
 
     def test_a_method_without_its_last_state_is_not_known(self, place):
         kept = Archive(place / "kept").all()[0]

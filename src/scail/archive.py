@@ -1,7 +1,8 @@
 """Measured numbers that are kept for good: one small file of JSON lines for each configuration, made to be committed.
 
-A file begins with the configuration. Then comes one part for each run that added to it: how it was run (command,
-commit, versions, time), and its rows. What was measured once, in whatever run, is not run again.
+A file begins with the configuration. Then comes one part for each run that added to it: how it was run (schedules,
+command, commit, versions, time), and its rows. What was measured once, in whatever run, is not run again; schedules
+that a method's trainer does not use make no difference to it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from scail.recipes import Experiment
+from scail.recipes import SCHEDULES, Experiment
 from scail.results import Row, read_lines, write_text
 
 Pair = tuple[str, str | None]
 """(method, selection)."""
+Schedules = Mapping[str, Any]
+"""Schedules of an experiment by name, as in its configuration."""
 
 _WITHOUT_EFFECT = (
     "methods", "select", "states", "first_state", "class_order", "memory", "recipe", "workers", "keep_features",
@@ -31,7 +34,7 @@ class Part:
     """What one run added to a configuration."""
 
     made: dict[str, Any]
-    """Command, commit, versions, start and duration."""
+    """Schedules, command, commit, versions, start and duration."""
     rows: list[Row]
 
 
@@ -47,6 +50,16 @@ class Kept:
         """The rows of all its runs."""
         return [row for part in self.parts for row in part.rows]
 
+    def matching(self, schedules: Schedules) -> Kept:
+        """Only the rows whose trainers had these schedules, which then stand in the configuration."""
+        parts = []
+        for part in self.parts:
+            unlike = {name for name, value in part.made["schedules"].items() if schedules.get(name) != value}
+            rows = [row for row in part.rows if unlike.isdisjoint(SCHEDULES[row.trainer])]
+            parts += [Part(part.made, rows)] if rows else []
+        experiment = {**self.configuration["experiment"], **schedules}
+        return Kept({**self.configuration, "experiment": experiment}, parts)
+
     @property
     def pairs(self) -> set[Pair]:
         """The methods and selections that were measured in every state."""
@@ -58,20 +71,30 @@ class Kept:
 
 
 def configuration_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a run's config.json decides the numbers of each method; which methods were asked for does not.
+    """What of a run's config.json decides the numbers of each method, beside the schedules of its trainer.
 
+    Which methods were asked for does not.
     Settings at their defaults are left out: one that is added to scail later does not change the key of what is known.
     """
     defaults = {field.name: field.default for field in fields(Experiment) if field.name != "seed"}
     experiment = {
         name: value
         for name, value in config["experiment"].items()
-        if name not in _WITHOUT_EFFECT and (name not in defaults or value != defaults[name])
+        if name not in _WITHOUT_EFFECT
+        and not name.endswith("_schedule")
+        and (name not in defaults or value != defaults[name])
     }
     data = {name: config["dataset"][name] for name in ("name", "fingerprint", "train_images", "test_images", "split")}
     rest = {name: config[name] for name in ("memory", "state_sizes", "class_order")}
     found: dict[str, Any] = json.loads(json.dumps({**rest, "dataset": data, "experiment": experiment}))
     return found
+
+
+def schedules_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The schedules in a run's config.json."""
+    found = {name: value for name, value in config["experiment"].items() if name.endswith("_schedule")}
+    as_kept: dict[str, Any] = json.loads(json.dumps(found))
+    return as_kept
 
 
 def key_of_configuration(config: Mapping[str, Any]) -> str:
@@ -94,24 +117,26 @@ class Archive:
 
     def find(self, config: Mapping[str, Any]) -> Kept | None:
         """What is known of this configuration."""
-        return self.get(key_of_configuration(config))
+        return self.get(key_of_configuration(config), schedules_of(config))
 
-    def get(self, key: str) -> Kept | None:
-        """What is known of the configuration with this key."""
+    def get(self, key: str, schedules: Schedules) -> Kept | None:
+        """What is known of the configuration with this key, with these schedules."""
         path = self._files.get(key)
-        return read_kept(path) if path else None
+        return read_kept(path).matching(schedules) if path else None
 
     def all(self) -> list[Kept]:
-        """Every configuration, by file name."""
+        """Every configuration, by file name, with whatever schedules."""
         return [read_kept(path) for path in sorted(self._files.values())]
 
     def add(self, name: str, config: Mapping[str, Any], rows: Iterable[Row], seconds: float) -> Path:
         """Keep the rows of a finished run; those of methods that were measured before are left as they are."""
-        key = key_of_configuration(config)
-        kept = self.find(config) or Kept({"key": key, **configuration_of(config)}, [])
-        new = [row for row in rows if (row.method, row.select) not in kept.pairs]
-        made = {name: config.get(name) for name in ("command", "commit", "started", "provenance")}
+        key, schedules = key_of_configuration(config), schedules_of(config)
         path = self._files.setdefault(key, self._free_path(name))
+        kept = read_kept(path) if path.exists() else Kept({"key": key, **configuration_of(config)}, [])
+        known = kept.matching(schedules).pairs
+        new = [row for row in rows if (row.method, row.select) not in known]
+        made = {name: config.get(name) for name in ("command", "commit", "started", "provenance")}
+        made["schedules"] = schedules
         if new:
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = [*kept.parts, Part({**made, "seconds": round(seconds, 1)}, new)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scail.archive import Archive, key_of_configuration
+from scail.archive import Archive, key_of_configuration, schedules_of
 from scail.cli_run import experiment_of
 from scail.datasets import Dataset, DataSettings, load_dataset
 from scail.datasets.nominal import nominal_dataset
@@ -145,7 +145,8 @@ def grid_record(settled: Settled, name: str, command: Sequence[str]) -> dict[str
     cells = [
         {"folder": cell.folder.name, "dataset": column.dataset, "configuration": column.title, "seed": column.seed,
          "methods": cell.setup.experiment.methods, "recipe": cell.setup.experiment.recipe,
-         "key": key_of_configuration(config_of(cell.setup))}
+         "key": key_of_configuration(config), "schedules": schedules_of(config)}
         for cell, column in zip(settled.cells, settled.columns, strict=True)
+        for config in [config_of(cell.setup)]
     ]  # fmt: skip
     return {"grid": name, "command": list(command), "notes": settled.notes, "cells": cells}

@@ -144,6 +144,18 @@ class Experiment(DataSettings):
         return self.devices * self.nodes
 
 
+SCHEDULES: dict[str, tuple[str, ...]] = {
+    "joint": ("first_schedule",),
+    "frozen_svm": ("first_schedule",),
+    "fine_tune": ("first_schedule", "later_schedule"),
+    "balanced": ("first_schedule", "later_schedule", "balanced_schedule"),
+    "e2e": ("first_schedule", "later_schedule", "balanced_schedule"),
+    "distill": ("distill_schedule",),
+    "bic": ("bic_first_schedule", "bic_schedule", "bic_correction_schedule"),
+}
+"""Which schedules of an experiment each trainer uses: the others change none of its numbers."""
+
+
 SMALL_IMAGES = ("glyphs", "digits", "cifar100")
 """Data sets of small images: the paper's CIFAR-100 column is theirs."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scail.archive import Kept
 from scail.evaluation import ERROR_KINDS
+from scail.recipes import SCHEDULES
 from scail.report.claims import CLAIMS, Place, hold, place_of, top5_by_place
 from scail.report.grid import Columns, grid_caption, label_of, markdown_rows, rows_of
 from scail.report.paper import DATASETS, WITHOUT_MEMORY, published
@@ -34,11 +35,36 @@ def settings_of(kept: Kept) -> str:
 
 
 def group_by_settings(kept: Iterable[Kept]) -> list[list[Kept]]:
-    """Runs that may stand in one table, together."""
-    groups: dict[str, list[Kept]] = {}
+    """Runs that may stand in one table, together: what was trained with other schedules is another table's."""
+    alike: dict[str, list[Kept]] = {}
     for one in kept:
-        groups.setdefault(settings_of(one), []).append(one)
-    return [sorted(group, key=_place_order) for group in groups.values()]
+        alike.setdefault(settings_of(one), []).append(one)
+    groups = []
+    for of in alike.values():
+        for schedules in schedules_in(of):
+            matching = [found for one in of if (found := one.matching(schedules)).parts]
+            groups += [sorted(matching, key=_place_order)] if matching else []
+    return groups
+
+
+def schedules_in(kept: Iterable[Kept]) -> list[dict[str, Any]]:
+    """The sets of schedules that go together: every choice of those that each trainer had, unless they differ."""
+    had: dict[str, list[dict[str, Any]]] = {}
+    for part in (part for one in kept for part in one.parts):
+        for trainer in dict.fromkeys(row.trainer for row in part.rows):
+            used = {name: part.made["schedules"][name] for name in SCHEDULES[trainer]}
+            if used not in had.setdefault(trainer, []):
+                had[trainer].append(used)
+    found: list[dict[str, Any]] = [{}]
+    for choices in had.values():
+        alone = [used for used in choices if not any(_agree(used, one) for one in found)]
+        found = [both for one in found for both in [one | used for used in choices if _agree(used, one)] or [one]]
+        found += alone
+    return found
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(other.get(name, value) == value for name, value in one.items())
 
 
 def _place_order(kept: Kept) -> tuple[int, int, int]:
@@ -94,10 +120,7 @@ def compared(groups: Sequence[Sequence[Kept]]) -> str:
 
 
 def titles_of(of_settings: Sequence[Kept]) -> list[str]:
-    """What sets each of these apart from what most of them have, where there is a most; else from the defaults.
-
-    Of schedules, those of state 0 and of fine tuning: one option sets them for every training.
-    """
+    """What sets each of these apart from what most of them have, where there is a most; else from the defaults."""
     flat = [_flat(kept) for kept in of_settings]
     names = list(dict.fromkeys(name for one in flat for name in one))
     counts = {name: Counter(one.get(name) for one in flat) for name in names}
@@ -113,9 +136,9 @@ def _flat(kept: Kept) -> dict[str, str]:
     """Settings by name, as they are said: `network`, `later lr`, ..."""
     found = {"images": kept.configuration["dataset"]["split"], "from": str(kept.configuration["dataset"]["name"])}
     for name, value in kept.configuration["experiment"].items():
-        if name in ("first_schedule", "later_schedule"):
+        if name.endswith("_schedule"):
             found |= {f"{name.removesuffix('_schedule')} {part}".replace("_", " "): str(v) for part, v in value.items()}
-        elif name not in _VARIES and not name.endswith("_schedule"):
+        elif name not in _VARIES:
             found[name.replace("_", " ")] = "all" if value is None else "yes" if value is True else str(value)
     return found
 
@@ -143,11 +166,17 @@ def section(group: Sequence[Kept], picture: str) -> str:
 def _setting(group: Sequence[Kept]) -> str:
     configuration = group[0].configuration
     data, experiment = configuration["dataset"], configuration["experiment"]
-    first, later = experiment["first_schedule"], experiment["later_schedule"]
+    trained = {
+        "first_schedule": "state 0 and Full",
+        "later_schedule": "fine tuning",
+        "distill_schedule": "distillation",
+    }
+    trained |= {"balanced_schedule": "the balanced step", "bic_schedule": "BiC"}
+    schedules = [f"{name}: {_schedule(experiment[key])}" for key, name in trained.items() if key in experiment]
     seeds = sorted({one.configuration["experiment"]["seed"] for one in group})
     return (
         f"{data['train_images']} training and {data['test_images']} test images ({data['split']}); "
-        f"{experiment['network']}; state 0 and Full: {_schedule(first)}; fine tuning: {_schedule(later)}; "
+        f"{experiment['network']}; {'; '.join(schedules)}; "
         f"linear layer {'kept' if experiment.get('keep_past_rows') else 're-created in each state'}; "
         f"seeds {', '.join(map(str, seeds))}, each with a class order of its own.\n"
     )
@@ -243,8 +272,9 @@ def _by_place(group: Sequence[Kept]) -> dict[Place, list[Kept]]:
 def _provenance(group: Sequence[Kept]) -> str:
     """Each command once, with what it ran on and how long its configurations took together."""
     runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for part in (part for one in group for part in one.parts):
-        made, versions = part.made, part.made["provenance"]
+    once = {id(part.made): part.made for one in group for part in one.parts}  # a run may serve several settings
+    for made in once.values():
+        versions = made["provenance"]
         names = f"scail {versions['scail']}, torch {versions['torch']}, Python {versions['python']}"
         machine = f"{versions['device']}, {versions['threads']} thread(s)"
         key = (_plain(made["command"]), _short(made["commit"]), f"{names}; {machine}")

@@ -26,8 +26,8 @@ def read_grid(out: Path, archive: Archive | None = None) -> dict[str, Columns]:
     record = json.loads((out / "grid.json").read_text(encoding="utf-8"))
     seeds: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     for cell in record["cells"]:
-        kept = archive.get(cell["key"]) if archive is not None else None
-        if kept is None:
+        kept = archive.get(cell["key"], cell["schedules"]) if archive is not None else None
+        if kept is None or not kept.parts:
             summary = json.loads((out / cell["folder"] / "summary.json").read_text(encoding="utf-8"))
         else:
             summary = summarise(kept.rows)
