@@ -63,7 +63,8 @@ class TestArchive:
         assert [path.stem for path in files] == ["digits-z3-b12-seed1", "digits-z3-b6-seed1"]
         configuration, made, *rows = lines(files[0])
         assert configuration["memory"] == 12 and configuration["state_sizes"] == [2, 2, 2]
-        assert made["made"]["command"] and made["made"]["seconds"] > 0 and made["made"]["provenance"]["torch"]
+        assert made["made"]["command"] == f"scail grid {place / 'grid.yaml'} --results {place / 'kept'}"
+        assert made["made"]["seconds"] > 0 and made["made"]["provenance"]["torch"]
         run = lines(place / "run" / "digits-z3-b12-seed1" / "results.jsonl")
         assert [(r["method"], r["state"], r["top5"]) for r in rows] == [
             (r["method"], r["state"], r["top5"]) for r in run

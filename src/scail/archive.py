@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ Schedules = Mapping[str, Any]
 """Schedules of an experiment by name, as in its configuration."""
 
 _WITHOUT_EFFECT = (
-    "methods", "select", "states", "first_state", "class_order", "memory", "recipe", "workers", "keep_features",
-    "accelerator", "broken", "image_column", "label_column",
+    "dataset", "methods", "select", "states", "first_state", "class_order", "memory", "recipe", "workers",
+    "keep_features", "accelerator", "broken", "image_column", "label_column",
 )  # fmt: skip
 """What of an experiment changes no number of a method, or stands elsewhere in the configuration as it came out."""
 
@@ -128,26 +129,43 @@ class Archive:
         """Every configuration, by file name, with whatever schedules."""
         return [read_kept(path) for path in sorted(self._files.values())]
 
-    def add(self, name: str, config: Mapping[str, Any], rows: Iterable[Row], seconds: float) -> Path:
+    def add(self, config: Mapping[str, Any], rows: Iterable[Row], seconds: float) -> Path:
         """Keep the rows of a finished run; those of methods that were measured before are left as they are."""
         key, schedules = key_of_configuration(config), schedules_of(config)
-        path = self._files.setdefault(key, self._free_path(name))
+        path = self._files.setdefault(key, self._free_path(config))
         kept = read_kept(path) if path.exists() else Kept({"key": key, **configuration_of(config)}, [])
         known = kept.matching(schedules).pairs
         new = [row for row in rows if (row.method, row.select) not in known]
-        made = {name: config.get(name) for name in ("command", "commit", "started", "provenance")}
-        made["schedules"] = schedules
+        made = {name: config.get(name) for name in ("commit", "started", "provenance")}
+        made |= {"command": plain_command(config["command"]), "schedules": schedules}
         if new:
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = [*kept.parts, Part({**made, "seconds": round(seconds, 1)}, new)]
             write_text(path, "".join(_lines(Kept(kept.configuration, parts))))
         return path
 
-    def _free_path(self, name: str) -> Path:
+    def _free_path(self, config: Mapping[str, Any]) -> Path:
+        data, states, seed = config["dataset"]["name"], len(config["state_sizes"]), config["experiment"]["seed"]
+        name = f"{Path(data).stem}-z{states}-b{config['memory']}-seed{seed}"
         taken, n = set(self._files.values()), 1
         while (path := self.folder / f"{name}{f'-{n}' if n > 1 else ''}.jsonl") in taken:
             n += 1
         return path
+
+
+def plain_command(command: Sequence[str]) -> str:
+    """The command as one would type it: without where the program and one's folders are.
+
+    >>> plain_command(["/usr/bin/scail", "grid", "my.yaml", "--out", "/home/me/runs", "--seed", "1"])
+    'scail grid my.yaml --seed 1'
+    """
+    kept, skip = ["scail"], False
+    for word in command[1:]:
+        if skip or word in ("--out", "--store", "--jobs"):
+            skip = not skip
+        else:
+            kept.append(str(word))
+    return shlex.join(kept)
 
 
 def _first_line(path: Path) -> str:

@@ -245,7 +245,7 @@ def _keep(archive: Archive | None, run: Path) -> None:
 
     if archive is not None:
         config, summary = read_run(run)
-        archive.add(run.name, config, RunDirectory(run).rows(), summary["seconds"])
+        archive.add(config, RunDirectory(run).rows(), summary["seconds"])
 
 
 def _print_tables(out: Path, ran: Sequence[Cell], archive: Archive | None, console: Console) -> None:

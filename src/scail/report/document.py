@@ -277,7 +277,7 @@ def _provenance(group: Sequence[Kept]) -> str:
         versions = made["provenance"]
         names = f"scail {versions['scail']}, torch {versions['torch']}, Python {versions['python']}"
         machine = f"{versions['device']}, {versions['threads']} thread(s)"
-        key = (_plain(made["command"]), _short(made["commit"]), f"{names}; {machine}")
+        key = (made["command"], _short(made["commit"]), f"{names}; {machine}")
         runs.setdefault(key, []).append(made)
     lines = [
         "### How\n",
@@ -294,19 +294,6 @@ def _provenance(group: Sequence[Kept]) -> str:
 def _short(commit: str | None) -> str:
     """Enough of a commit to find it; the plus of changed files stays."""
     return f"{commit[:10]}{'+' if commit.endswith('+') else ''}" if commit else ""
-
-
-def _plain(command: Sequence[str]) -> str:
-    """The command as one would type it: without where the program and one's folders are."""
-    words = [str(word) for word in command]
-    kept = ["scail"]
-    skip = False
-    for word in words[1:]:
-        if skip or word in ("--out", "--store", "--jobs"):
-            skip = not skip
-        else:
-            kept.append(word)
-    return shlex.join(kept)
 
 
 def draw(columns: Columns) -> Figure:
