@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 
 import torch
 from lightning_fabric import Fabric
@@ -16,71 +15,80 @@ from scail.images import Augmentation
 from scail.network import create_network
 from scail.recipes import Schedule
 from scail.seeding import generator_for
-from scail.training import Task
+from scail.training import Progress, Task
 from scail.training.loop import fit
 
 BATCH, CLASSES = 128, 20
-CASES = (("resnet8", 1, 12, 7), ("resnet32", 1, 5, 7), ("resnet32", 2, 5, 7), ("resnet18-3x3", 1, 2, 4))
-"""Network, threads, batches in an epoch, repeats."""
+CASES = (("resnet8", 1, 60), ("resnet32", 1, 30), ("resnet32", 2, 30), ("resnet18-3x3", 1, 8))
+"""Network, threads, batches."""
+LAYOUTS = {"channels last": torch.channels_last, "contiguous": torch.contiguous_format}
 
 
-def epoch(network: str, images: torch.Tensor, labels: torch.Tensor) -> None:
-    """One epoch as the trainers run it: crops, mirroring, normalisation, loss, backward, SGD step, and reports."""
-    model = create_network(network, 3, CLASSES, generator_for(1, "network"))
-    task = Task(1, images, labels, CLASSES, None, Augmentation(4), 1, Fabric(accelerator="cpu", devices=1))
-    fit(model, task, Schedule(epochs=1, lr=0.1, batch_size=BATCH))
-
-
-def bare(network: str, layout: torch.memory_format, images: torch.Tensor, labels: torch.Tensor) -> None:
-    """The same network's forward, backward and step, as often, on one batch that is ready in memory."""
+def bare_step(
+    network: str, layout: torch.memory_format, images: torch.Tensor, labels: torch.Tensor
+) -> Callable[[], None]:
+    """The same network's forward, backward and step on one batch that is ready in memory."""
     model = create_network(network, 3, CLASSES, generator_for(1, "network")).train()
     model.to(memory_format=layout)  # type: ignore[call-overload]
     optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=5e-4, foreach=True)
     pixels = ((images[:BATCH].float() - 128) / 64).contiguous(memory_format=layout)
-    for _ in range(len(images) // BATCH):
+
+    def step() -> None:
         optimizer.zero_grad(set_to_none=True)
         F.cross_entropy(model.linear(model.backbone(pixels)), labels[:BATCH]).backward()
         optimizer.step()
 
+    return step
 
-def speeds_of(
-    ways: Mapping[str, Callable[[], None]], images: int, repeats: int
-) -> dict[str, list[tuple[float, float]]]:
-    """images/s of each way, which take turns; every round begins with another one. By the clock, and in CPU time."""
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    names = list(ways)
-    for n in range(repeats):
-        for name in names[n % len(names) :] + names[: n % len(names)]:
-            started, used = time.perf_counter(), time.process_time()
-            ways[name]()
-            found[name].append((images / (time.perf_counter() - started), images / (time.process_time() - used)))
-    return found
+
+def times_of(network: str, images: torch.Tensor, labels: torch.Tensor) -> dict[str, list[float]]:
+    """Seconds of each batch of an epoch as the trainers run it, and of bare steps that take turns with its batches.
+
+    The epoch crops, mirrors, normalises, computes the loss, steps, and reports. The machine's speed changes within
+    seconds: only what runs side by side can be compared.
+    """
+    steps = {name: bare_step(network, layout, images, labels) for name, layout in LAYOUTS.items()}
+    times: dict[str, list[float]] = {name: [] for name in ("epoch", *steps)}
+    began = 0.0
+
+    def take_turns(progress: Progress) -> None:
+        nonlocal began
+        if not progress.images:
+            return  # the end of the epoch
+        times["epoch"].append(time.perf_counter() - began)
+        # In the other order every other time: none of them always comes after the same one.
+        for name in list(steps)[:: 1 if len(times["epoch"]) % 2 else -1]:
+            began = time.perf_counter()
+            steps[name]()
+            times[name].append(time.perf_counter() - began)
+        began = time.perf_counter()
+
+    model = create_network(network, 3, CLASSES, generator_for(1, "network"))
+    fabric = Fabric(accelerator="cpu", devices=1)
+    task = Task(1, images, labels, CLASSES, None, Augmentation(4), 1, fabric, report=take_turns)
+    fit(model, task, Schedule(epochs=1, lr=0.1, batch_size=BATCH))
+    return {name: of[1:] for name, of in times.items()}  # the first batch plans its convolutions
 
 
 def main() -> None:
     """Measure and print."""
     keep_freed_memory()  # as every training process does; the bare limit has it, too
     draw = torch.Generator().manual_seed(0)
-    for network, threads, batches, repeats in CASES:
+    for network, threads, batches in CASES:
         torch.set_num_threads(threads)
         images = torch.randint(0, 256, (batches * BATCH, 3, 32, 32), dtype=torch.uint8, generator=draw)
         labels = torch.randint(0, CLASSES, (len(images),), generator=draw)
-        epoch(network, images[:BATCH], labels[:BATCH])  # the first batch plans its convolutions
-        ways = {
-            "epoch": partial(epoch, network, images, labels),
-            "bare, channels last": partial(bare, network, torch.channels_last, images, labels),
-            "bare, contiguous": partial(bare, network, torch.contiguous_format, images, labels),
-        }
-        speeds = speeds_of(ways, len(images), repeats)
-        middle = {name: statistics.median(clock for clock, _ in runs) for name, runs in speeds.items()}
-        limit = max(("bare, channels last", "bare, contiguous"), key=lambda name: middle[name])
-        pairs = list(zip(speeds["epoch"], speeds[limit], strict=True))
-        ratios, of_cpu = (sorted(mine[i] / bound[i] for mine, bound in pairs) for i in (0, 1))
+        times = times_of(network, images, labels)
+        middle = {name: statistics.median(of) for name, of in times.items()}
+        limit, other = sorted(LAYOUTS, key=lambda name: middle[name])
+        shares = sorted(bound / mine for mine, bound in zip(times["epoch"], times[limit], strict=True))
+        low, half, high = statistics.quantiles(shares, n=4)
+        speed = {name: BATCH / seconds for name, seconds in middle.items()}
         print(
-            f"{network}, {threads} thread{'s' if threads > 1 else ''}: {middle['epoch']:.0f} images/s, limit "
-            f"{middle[limit]:.0f} ({limit[6:]}; the other layout {min(middle.values()):.0f}); of the limit "
-            f"{statistics.median(ratios):.2f} (from {ratios[0]:.2f} to {ratios[-1]:.2f}), in CPU time "
-            f"{statistics.median(of_cpu):.2f} (from {of_cpu[0]:.2f} to {of_cpu[-1]:.2f})",
+            f"{network}, {threads} thread{'s' if threads > 1 else ''}: {speed['epoch']:.0f} images/s, limit "
+            f"{speed[limit]:.0f} ({limit}; the other layout {speed[other]:.0f}); of the limit {half:.3f} "
+            f"(middle half of {len(shares)} batches: {low:.2f} to {high:.2f}), by time in all "
+            f"{sum(times[limit]) / sum(times['epoch']):.3f}",
             flush=True,
         )
 
