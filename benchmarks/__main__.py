@@ -1,7 +1,11 @@
-"""Run every benchmark, one after the other."""
+"""Run every benchmark, one after the other, each in a process of its own: none inherits memory from the one before."""
 
-from benchmarks import decoding, evaluation, heads, jobs, learner, reuse, startup, svms, training
+import ast
+import subprocess
+import sys
+from pathlib import Path
 
-for benchmark in (startup, heads, training, evaluation, decoding, reuse, jobs, svms, learner):
-    print(f"== {benchmark.__name__}: {(benchmark.__doc__ or '').splitlines()[0]}", flush=True)
-    benchmark.main()
+for name in ("startup", "heads", "training", "evaluation", "decoding", "reuse", "jobs", "svms", "learner"):
+    about = ast.get_docstring(ast.parse((Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8"))) or ""
+    print(f"== benchmarks.{name}: {about.splitlines()[0]}", flush=True)
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)
