@@ -88,22 +88,23 @@ def _scale_rows(current_CD: Tensor, initial_CD: Tensor, first_state_C: Tensor, a
     """
     new_C = first_state_C == first_state_C.max()
     scaled_CD = torch.where(new_C[:, None], current_CD, initial_CD)
-    chunks = list(zip(scaled_CD.split(_ROWS), first_state_C.split(_ROWS), strict=True))
+    short = torch.int16 if scaled_CD.shape[1] < 2**15 else torch.int32
+    # In one piece: many small ones, with what is freed between them, would take half as much again.
+    order_CD = torch.empty_like(scaled_CD, dtype=short)
+    chunks = list(zip(scaled_CD.split(_ROWS), first_state_C.split(_ROWS), order_CD.split(_ROWS), strict=True))
     counts_S = torch.bincount(first_state_C)
     sums_SD = scaled_CD.new_zeros(len(counts_S), scaled_CD.shape[1])
-    short = torch.int16 if scaled_CD.shape[1] < 2**15 else torch.int32
-    orders = []
-    for rows_RD, state_R in chunks:
-        sorted_RD, order_RD = _sort_descending(rows_RD.abs())
+    for rows_RD, state_R, order_RD in chunks:
+        sorted_RD, found_RD = _sort_descending(rows_RD.abs())
         sums_SD.index_add_(0, state_R, sorted_RD)
-        orders.append((_sort_descending(rows_RD)[1] if as_published else order_RD).to(short))
+        order_RD.copy_(_sort_descending(rows_RD)[1] if as_published else found_RD)
     mean_SD = sums_SD / counts_S[:, None].clamp(min=1)  # mu_i^rank
     factor_SD = _ratio(mean_SD[-1], mean_SD)
-    for (rows_RD, state_R), order in zip(chunks, orders, strict=True):
-        index_RD = order.long()
+    for rows_RD, state_R, order_RD in chunks:
+        index_RD = order_RD.long()
         if not as_published:
             # The rank of each magnitude in its row: the inverse of the sorting permutation.
-            ranks_RD = torch.arange(rows_RD.shape[1], device=order.device).expand_as(order)
+            ranks_RD = torch.arange(rows_RD.shape[1], device=order_RD.device).expand_as(order_RD)
             index_RD = torch.empty_like(index_RD).scatter_(1, index_RD, ranks_RD)
         rows_RD *= factor_SD[state_R].gather(1, index_RD)
     return scaled_CD
