@@ -119,11 +119,12 @@ def describe(setup: Setup) -> str:
 def memory_size(memory: int | str, train_images: int) -> int:
     """B as a number of images; a share is rounded down.
 
-    >>> memory_size("0.5%", 10_000)
-    50
+    >>> memory_size("0.5%", 10_000), memory_size("70", 10_000)
+    (50, 70)
     """
     try:
-        size = int(Fraction(memory.removesuffix("%")) * train_images / 100) if isinstance(memory, str) else memory
+        share = isinstance(memory, str) and memory.endswith("%")
+        size = int(Fraction(str(memory)[:-1]) * train_images / 100) if share else int(memory)
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"memory {memory!r}: expected a number of images, or a share as 2%") from None
     if size < 0:
