@@ -17,8 +17,8 @@ def main() -> None:
     recipe = replace(quick("glyphs"), methods=("ft", "scail", "full"), states=5, classes=40, images_per_class=50)
     recipe = replace(
         recipe,
-        first_schedule=replace(recipe.first_schedule, epochs=5),
-        later_schedule=replace(recipe.later_schedule, epochs=3),
+        first_schedule=replace(recipe.first_schedule, epochs=15),
+        later_schedule=replace(recipe.later_schedule, epochs=9),
     )
     seconds: dict[int, list[float]] = {1: [], 2: []}
     rows: dict[int, list[float]] = {}

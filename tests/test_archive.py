@@ -157,7 +157,13 @@ class TestArchive:
         cut = [row for row in kept.rows if (row.method, row.state) != ("scail", 2)]
         assert ("scail", "random") not in Kept(kept.configuration, [Part(kept.parts[0].made, cut)]).pairs
 
-    @pytest.mark.parametrize("text", ["", "[]\n", "{}\n", "no json\n", '{"key": "a"}\n{"top1": 3}\n'])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "", "[]\n", "{}\n", "no json\n", '{"key": "a"}\n{"top1": 3}\n',
+            '{"key": "a", "experiment": {"seed": 1}}\n{"made": {"command": "scail grid"}}\n',  # schedules unknown
+        ],
+    )  # fmt: skip
     def test_other_files_are_clear_errors(self, text, tmp_path, capsys):
         (tmp_path / "a.jsonl").write_text(text)
         code, _, said = call(capsys, "results", tmp_path)

@@ -195,7 +195,7 @@ def read_kept(path: Path) -> Kept:
         seed, parts = configuration["experiment"]["seed"], list[Part]()
         for record in records:
             if "made" in record:
-                parts.append(Part(record["made"], []))
+                parts.append(Part({**record["made"], "schedules": dict(record["made"]["schedules"])}, []))
             else:
                 known = {name: value for name, value in record.items() if name in names}
                 parts[-1].rows.append(Row(**known, seed=seed, provenance=parts[-1].made["provenance"]))

@@ -88,10 +88,10 @@ def write_document(kept: Sequence[Kept], out: Path, command: Sequence[str]) -> N
     """Write the document to `out`: all about one setting, its figure beside it; or several settings, compared."""
     from scail.results import write_text
 
-    if not kept:
+    groups = group_by_settings(kept)
+    if not groups:
         raise ValueError("no results there; `scail grid ... --results DIR` adds some")
     out.parent.mkdir(parents=True, exist_ok=True)
-    groups = group_by_settings(kept)
     head = f"# Measured\n\nMade by `{shlex.join(command)}`; not written by hand.\n"
     if len(groups) > 1:
         write_text(out, f"{head}\n{compared(groups)}")
