@@ -191,6 +191,7 @@ def test_configurations_runs_and_methods_are_chosen(tab):
 def test_numbers_of_a_figure(tab):
     details = tab.page.locator("#past-chart details.numbers")
     details.locator("summary").click()
+    details.locator("tbody tr").first.wait_for()  # browsers tell that it was opened a little later
     assert details.locator("tbody tr").count() == 2
     assert details.locator("thead th").count() == 1 + lines_in(tab.page, "past-chart")
 
