@@ -81,7 +81,7 @@ def main() -> None:
         times = times_of(network, images, labels)
         middle = {name: statistics.median(of) for name, of in times.items()}
         limit, other = sorted(LAYOUTS, key=lambda name: middle[name])
-        shares = sorted(bound / mine for mine, bound in zip(times["epoch"], times[limit], strict=True))
+        shares = [bound / mine for mine, bound in zip(times["epoch"], times[limit], strict=True)]
         low, half, high = statistics.quantiles(shares, n=4)
         speed = {name: BATCH / seconds for name, seconds in middle.items()}
         print(

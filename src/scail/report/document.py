@@ -14,7 +14,7 @@ from scail.archive import Kept
 from scail.evaluation import ERROR_KINDS
 from scail.recipes import SCHEDULES
 from scail.report.claims import CLAIMS, Place, hold, place_of, top5_by_place
-from scail.report.grid import Columns, grid_caption, label_of, markdown_rows, rows_of
+from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of
 from scail.report.paper import DATASETS, WITHOUT_MEMORY, published
 from scail.results import AVERAGING, summarise, summarise_seeds
 
@@ -114,7 +114,7 @@ def compared(groups: Sequence[Sequence[Kept]]) -> str:
         rows = [(label, texts[:-1]) for label, texts in rows_of(columns, value)]  # G_IL over settings says nothing
         lines = [["setting", *(label for label, _ in rows)], ["---", *["---:"] * len(rows)]]
         lines += [[title, *(texts[i] for _, texts in rows)] for i, title in enumerate(columns)]
-        parts += [f"### {name}\n", *(f"| {' | '.join(line)} |" for line in lines), ""]
+        parts += [f"### {name}\n", *markdown_lines(lines), ""]
     parts.append(f"Percent; {AVERAGING}; mean ± standard deviation over seeds; *: not in the paper; –: not run.\n")
     return "\n".join([*parts, _provenance([kept for group in groups for kept in group])])
 
@@ -167,11 +167,9 @@ def _setting(group: Sequence[Kept]) -> str:
     configuration = group[0].configuration
     data, experiment = configuration["dataset"], configuration["experiment"]
     trained = {
-        "first_schedule": "state 0 and Full",
-        "later_schedule": "fine tuning",
-        "distill_schedule": "distillation",
-    }
-    trained |= {"balanced_schedule": "the balanced step", "bic_schedule": "BiC"}
+        "first_schedule": "state 0 and Full", "later_schedule": "fine tuning", "distill_schedule": "distillation",
+        "balanced_schedule": "the balanced step", "bic_schedule": "BiC",
+    }  # fmt: skip
     schedules = [f"{name}: {_schedule(experiment[key])}" for key, name in trained.items() if key in experiment]
     seeds = sorted({one.configuration["experiment"]["seed"] for one in group})
     return (

@@ -142,4 +142,9 @@ def markdown_rows(columns: Columns, value: str) -> list[str]:
         ["---", *["---:"] * (len(columns) + 1)],
         *([label, *texts] for label, texts in rows_of(columns, value)),
     ]
-    return [f"| {' | '.join(line)} |" for line in lines]
+    return markdown_lines(lines)
+
+
+def markdown_lines(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines of a table."""
+    return [f"| {' | '.join(row)} |" for row in cells]
