@@ -126,7 +126,7 @@ class TestArchive:
     def test_schedules_matter_to_the_methods_that_use_them(self, place, capsys, tmp_path):
         results = tmp_path / "kept"
         shutil.copytree(place / "kept", results)
-        (tmp_path / "grid.yaml").write_text(GRID.replace("[12, 6]", "12") + "later-lr: 0.05\n")
+        (tmp_path / "grid.yaml").write_text(GRID.replace("[12, 6]", "12") + "schedule: later.lr=0.05\n")
         code, _, _ = call(capsys, "grid", tmp_path / "grid.yaml", "--jobs", 1, "--methods", "ft,full", "--out",
                           tmp_path / "run", "--store", place / "store", "--results", results)  # fmt: skip
         run = lines(tmp_path / "run" / "digits-z3-b12-seed1" / "results.jsonl")

@@ -151,6 +151,12 @@ def test_candidates_and_the_published_reading_need_no_training(run, tmp_path, ca
         (["--epochs", "0"], "epochs is 0"),
         (["--epochs", "1,2,3"], "expected E, or E0,E"),
         (["--lr", "-1"], "lr -1.0"),
+        (["--schedule", "latter.lr=1"], "--schedule latter.lr=1: expected NAME.WHAT=N, as distill.lr=2"),
+        (["--schedule", "later.rate=1"], "expected one of epochs, lr"),
+        (["--schedule", "later.lr=fast"], "expected a number after ="),
+        (["--schedule", "later.epochs=1.5"], "expected a whole number after ="),
+        (["--schedule", "later.lr=nan"], "lr nan"),
+        (["--schedule", "later.momentum=1"], "momentum 1.0"),
         (["--threads", "0"], "threads is 0"),
         (["--seeds", "0"], "seeds is 0"),
         (["--jobs", "0"], "jobs is 0"),
@@ -266,8 +272,9 @@ def test_options_reach_the_configuration():
     assert experiment.methods == ("ft", "scail") and experiment.select == ("herding",)
     assert (experiment.first_schedule.epochs, experiment.later_schedule.epochs) == (7, 3)
     assert experiment.first_schedule.lr == experiment.later_schedule.lr == 0.2
-    later = experiment_of(Run(lr=0.2, later_lr=0.05))
-    assert (later.first_schedule.lr, later.later_schedule.lr) == (0.2, 0.05)
+    one = experiment_of(Run(lr=0.2, epochs="7,3", schedule="later.lr=0.05, distill.epochs=9,bic-correction.lr=1"))
+    assert (one.first_schedule.lr, one.later_schedule.lr, one.later_schedule.epochs) == (0.2, 0.05, 3)
+    assert (one.distill_schedule.epochs, one.bic_correction_schedule.lr) == (9, 1.0)
     assert experiment.later_schedule.batch_size == 9 and experiment.network == "resnet20"
     assert experiment.candidates is None and experiment.keep_past_rows and experiment.seed == 5
     assert experiment.class_order == "icarl" and experiment.threads == 2  # the paper's recipe has its own order

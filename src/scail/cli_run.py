@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
 from scail.launch import started_ranks
-from scail.recipes import RECIPES, Experiment, Select
+from scail.recipes import RECIPES, Experiment, Schedule, Select
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,9 @@ class Run:
     """Epochs of every training, as E; or of state 0 (and Full) and of the later states, as E0,E (iCaRL's: E in all)."""
     lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
     """Learning rate of state 0, Full and fine tuning; the recipe decides how it falls, and that of other trainers."""
-    later_lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
-    """Learning rate of fine tuning in states 1, 2, ..., where it is another than that of state 0."""
+    schedule: Annotated[str | None, tyro.conf.arg(metavar="NAME.WHAT=N,...")] = None
+    """Any other number of the recipe's schedules: later.lr=0.05,distill.epochs=40. Names: first (state 0, Full), later
+    (fine tuning), balanced, distill (iCaRL, LwF), bic-first, bic, bic-correction."""
     batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Images in a batch, in every training."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
@@ -118,7 +119,7 @@ class Run:
 def experiment_of(run: Run) -> Experiment:
     """The configuration that these options ask for: the recipe, with the given values in place of its own."""
     recipe = RECIPES[run.recipe](run.dataset)
-    schedules = _schedules(run, recipe)
+    schedules: dict[str, Any] = {**_schedules(run, recipe)}
     states = _numbers("--states", run.states, "a number, or sizes as 50,10,10")
     given_values: dict[str, Any] = {
         "network": run.network, "threads": run.threads, "classes": run.classes, "image_size": run.image_size,
@@ -162,20 +163,39 @@ def devices_of(run: Run) -> int:
     return started[1] // run.nodes
 
 
-def _schedules(run: Run, recipe: Experiment) -> dict[str, Any]:
-    """The recipe's schedules, with the epochs, batch size and learning rate that were given."""
+def _schedules(run: Run, recipe: Experiment) -> dict[str, Schedule]:
+    """The recipe's schedules, with the numbers that were given."""
     given = (None, None) if run.epochs is None else _numbers("--epochs", run.epochs, "E, or E0,E")
     if len(given) > 2:
         raise ValueError(f"--epochs {run.epochs}: expected E, or E0,E")
-    first, later = ("first_schedule", "bic_first_schedule"), ("later", "balanced", "distill", "bic")
-    found = dict.fromkeys(first, (given[0], run.lr))
-    later_lr = run.lr if run.later_lr is None else run.later_lr
-    found |= {f"{name}_schedule": (given[-1], later_lr if name == "later" else None) for name in later}
-    changed = {}
+    found = dict.fromkeys(("first", "bic_first"), (given[0], run.lr)) | {"later": (given[-1], run.lr)}
+    found |= dict.fromkeys(("balanced", "distill", "bic"), (given[-1], None))
+    changed = {"bic_correction_schedule": recipe.bic_correction_schedule}
     for name, (epochs, lr) in found.items():
         values = {"epochs": epochs, "lr": lr, "batch_size": run.batch_size}
-        changed[name] = replace(getattr(recipe, name), **{k: v for k, v in values.items() if v is not None})
+        schedule = getattr(recipe, f"{name}_schedule")
+        changed[f"{name}_schedule"] = replace(schedule, **{k: v for k, v in values.items() if v is not None})
+    for part in filter(None, (run.schedule or "").split(",")):
+        name, what, value = _number_of_schedule(part, changed)
+        changed[name] = replace(changed[name], **{what: value})
     return changed
+
+
+def _number_of_schedule(text: str, schedules: Mapping[str, Schedule]) -> tuple[str, str, Any]:
+    """Which schedule is meant, what of it, and the new value: of `distill.lr=2`, say."""
+    said, _, value = text.strip().partition("=")
+    name, _, what = said.replace("-", "_").partition(".")
+    if (schedule := schedules.get(f"{name}_schedule")) is None:
+        known = ", ".join(known.removesuffix("_schedule").replace("_", "-") for known in schedules)
+        raise ValueError(f"--schedule {text}: expected NAME.WHAT=N, as distill.lr=2, with a NAME of {known}")
+    kinds = {k: type(v) for k, v in asdict(schedule).items() if type(v) in (int, float)}
+    try:
+        return f"{name}_schedule", what, kinds[what](value)
+    except KeyError:
+        raise ValueError(f"--schedule {text}: expected one of {', '.join(kinds)} after {name}.") from None
+    except ValueError:
+        kind = "a whole number" if kinds[what] is int else "a number"
+        raise ValueError(f"--schedule {text}: expected {kind} after =") from None
 
 
 def _numbers(option: str, text: str, expected: str) -> tuple[int, ...]:

@@ -39,6 +39,11 @@ class Schedule:
             raise ValueError(f"epochs is {self.epochs}, expected 1 or more")
         if not 0 < self.lr < float("inf") or self.batch_size < 1:
             raise ValueError(f"lr {self.lr} and batch size {self.batch_size}: expected numbers above 0")
+        if not 0 <= self.momentum < 1 or not 0 <= self.weight_decay < float("inf") or not self.divide_by > 0:
+            raise ValueError(
+                f"momentum {self.momentum}, weight decay {self.weight_decay}, divide by {self.divide_by}: "
+                "expected a momentum of 0 to 1, no decay below 0, and a number above 0 to divide by"
+            )
 
 
 FILES_SIZE = 64
