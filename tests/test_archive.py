@@ -15,6 +15,7 @@ from scail.cli import main
 from scail.experiment import trainer_of
 from scail.recipes import SCHEDULES, quick
 from scail.report.claims import CLAIMS, Claim, hold
+from scail.report.document import group_by_settings, titles_of
 from scail.results import Row, summarise, summarise_seeds
 
 GRID = """
@@ -142,6 +143,28 @@ class TestArchive:
         full = f"{next(r.top5 for r in found.rows if r.method == 'full'):.1f} |"
         assert [line.split(";")[0] for line in settings[:2]] == ["| base", "| later lr 0.05"]
         assert all(line.endswith(full) for line in settings[:2])  # it stands beside both
+
+    def test_what_one_trainer_varied_stands_alone(self, place):
+        kept = next(iter(Archive(place / "kept")))
+        row, made = kept.rows[0], kept.parts[0].made
+
+        def part(trainer, **changed):
+            schedules = {name: {**made["schedules"][name]} for name in made["schedules"]}
+            for name, lr in changed.items():
+                schedules[f"{name}_schedule"]["lr"] = lr
+            return Part({**made, "schedules": schedules}, [replace(row, trainer=trainer)])
+
+        parts = [part("fine_tune", later=0.5), part("fine_tune"), part("fine_tune"), part("distill", distill=9.0)]
+        parts += [part("distill"), part("distill"), part("balanced"), part("balanced", later=0.5), part("joint")]
+        parts += [part("bic", bic=8.0), part("bic", bic=7.0)]
+        groups = group_by_settings([replace(kept, parts=parts)])
+        trainers = [[row.trainer for row in group[0].rows] for group in groups]
+        assert trainers == [
+            ["fine_tune", "fine_tune", "distill", "distill", "balanced", "joint", "bic"],
+            ["fine_tune", "balanced", "joint"], ["distill"], ["bic"],
+        ]  # fmt: skip
+        titles = titles_of([group[0] for group in groups])
+        assert titles == ["base", "later lr 0.5", "distill lr 9.0", "bic lr 7.0"]
 
     @pytest.mark.parametrize("trainer", SCHEDULES)
     def test_a_trainer_is_as_its_schedules_are(self, trainer):

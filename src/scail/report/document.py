@@ -48,18 +48,26 @@ def group_by_settings(kept: Iterable[Kept]) -> list[list[Kept]]:
 
 
 def schedules_in(kept: Iterable[Kept]) -> list[dict[str, Any]]:
-    """The sets of schedules that go together: every choice of those that each trainer had, unless they differ."""
+    """The sets of schedules that go together: what most runs of each trainer had, then whatever differs from it."""
     had: dict[str, list[dict[str, Any]]] = {}
     for part in (part for one in kept for part in one.parts):
         for trainer in dict.fromkeys(row.trainer for row in part.rows):
-            used = {name: part.made["schedules"][name] for name in SCHEDULES[trainer]}
-            if used not in had.setdefault(trainer, []):
-                had[trainer].append(used)
-    found: list[dict[str, Any]] = [{}]
-    for choices in had.values():
-        alone = [used for used in choices if not any(_agree(used, one) for one in found)]
-        found = [both for one in found for both in [one | used for used in choices if _agree(used, one)] or [one]]
-        found += alone
+            had.setdefault(trainer, []).append({name: part.made["schedules"][name] for name in SCHEDULES[trainer]})
+    usual: dict[str, Any] = {}
+    for of in sorted(had.values(), key=lambda of: -max(map(of.count, of))):
+        agreeing = [used for used in of if _agree(used, usual)]
+        most = max(agreeing, key=of.count) if agreeing else {}
+        usual |= most
+    found = [usual]
+    for used in (used for of in had.values() for used in of):
+        if all(name in usual and usual[name] == value for name, value in used.items()):
+            continue
+        apart = {name: value for name, value in used.items() if usual.get(name) != value}
+        fits = [one for one in found[1:] if _agree(used, one) and any(one.get(name) == apart[name] for name in apart)]
+        if fits:
+            fits[0].update(used)
+        else:
+            found.append(dict(used))
     return found
 
 
@@ -111,17 +119,39 @@ def compared(groups: Sequence[Sequence[Kept]]) -> str:
         columns |= {f"{title}; {place}": summary for place, summary in columns_of(group).items()}
         parts += [f"{BASE}: {_setting(group)}"] if title == BASE else []
     for value, name in (("top5", "Top-5"), ("top1", "Top-1")):
-        rows = [(label, texts[:-1]) for label, texts in rows_of(columns, value)]  # G_IL over settings says nothing
-        lines = [["setting", *(label for label, _ in rows)], ["---", *["---:"] * len(rows)]]
-        lines += [[title, *(texts[i] for _, texts in rows)] for i, title in enumerate(columns)]
-        parts += [f"### {name}\n", *markdown_lines(lines), ""]
+        for select in ("random", "herding", None):
+            of = {title: with_selection(summary, select) for title, summary in columns.items()}
+            of = {title: summary for title, summary in of.items() if summary["methods"]}
+            if not of:
+                continue
+            rows = [(label, texts[:-1]) for label, texts in rows_of(of, value)]  # G_IL over settings says nothing
+            lines = [
+                ["setting", *(label.removesuffix(f", {select}") for label, _ in rows)],
+                ["---", *["---:"] * len(rows)],
+            ]
+            lines += [[title, *(texts[i] for _, texts in rows)] for i, title in enumerate(of)]
+            chosen = f"{select} exemplars" if select else "no exemplars"
+            parts += [f"### {name}, {chosen}\n", *markdown_lines(lines), ""]
     parts.append(f"Percent; {AVERAGING}; mean ± standard deviation over seeds; *: not in the paper; –: not run.\n")
     return "\n".join([*parts, _provenance([kept for group in groups for kept in group])])
 
 
+def with_selection(summary: Mapping[str, Any], select: str | None) -> Mapping[str, Any]:
+    """Only the methods whose exemplars were chosen so."""
+    return {**summary, "methods": [record for record in summary["methods"] if record["select"] == select]}
+
+
 def titles_of(of_settings: Sequence[Kept]) -> list[str]:
-    """What sets each of these apart from what most of them have, where there is a most; else from the defaults."""
-    flat = [_flat(kept) for kept in of_settings]
+    """What sets each of these apart from what most of them have, where there is a most; else from the defaults.
+
+    A schedule that none of its rows had is taken to be the common one: nothing is said of it.
+    """
+    experiments = [kept.configuration["experiment"] for kept in of_settings]
+    had = [(name, value) for one in experiments for name, value in one.items() if name.endswith("_schedule")]
+    common = {name: max((v for n, v in had if n == name), key=[v for _, v in had].count) for name, _ in had}
+    flat = [
+        _flat(kept.configuration["dataset"], {**common, **kept.configuration["experiment"]}) for kept in of_settings
+    ]
     names = list(dict.fromkeys(name for one in flat for name in one))
     counts = {name: Counter(one.get(name) for one in flat) for name in names}
     usual = {name: max(of, key=lambda value: (of[value], value is None)) for name, of in counts.items()}
@@ -132,10 +162,10 @@ def titles_of(of_settings: Sequence[Kept]) -> list[str]:
     return [title if titles.count(title) == 1 else f"{title} ({n + 1})" for n, title in enumerate(titles)]
 
 
-def _flat(kept: Kept) -> dict[str, str]:
+def _flat(dataset: Mapping[str, Any], experiment: Mapping[str, Any]) -> dict[str, str]:
     """Settings by name, as they are said: `network`, `later lr`, ..."""
-    found = {"images": kept.configuration["dataset"]["split"], "from": str(kept.configuration["dataset"]["name"])}
-    for name, value in kept.configuration["experiment"].items():
+    found = {"images": dataset["split"], "from": str(dataset["name"])}
+    for name, value in experiment.items():
         if name.endswith("_schedule"):
             found |= {f"{name.removesuffix('_schedule')} {part}".replace("_", " "): str(v) for part, v in value.items()}
         elif name not in _VARIES:
