@@ -145,7 +145,7 @@ class TestArchive:
         assert all(line.endswith(full) for line in settings[:2])  # it stands beside both
 
     def test_what_one_trainer_varied_stands_alone(self, place):
-        kept = next(iter(Archive(place / "kept")))
+        kept = Archive(place / "kept").all()[0]
         row, made = kept.rows[0], kept.parts[0].made
 
         def part(trainer, **changed):
