@@ -220,6 +220,36 @@ def test_ridge_is_scikit_learns_with_equal_weight_for_every_class(counts, streng
     torch.testing.assert_close(head.bias_C[seen].double(), torch.from_numpy(reference.intercept_), rtol=1e-4, atol=1e-5)
 
 
+def test_duet_adds_siw_mc_and_ridge_at_equal_spread():
+    evidence, features, _ = with_images([4, 5, 30, 40], past=2)
+    evidence = replace(
+        evidence, initial_weight_CD=torch.randn(4, 3, generator=torch.Generator().manual_seed(1)),
+        weight_CD=torch.randn(4, 3, generator=torch.Generator().manual_seed(2)), top_score_S=torch.tensor([2.0, 3.0]),
+    )  # fmt: skip
+    expected = torch.zeros(len(features), 4)
+    for head in (heads.siw_mc(evidence), heads.ridge(evidence)):
+        on_exemplars = head.scores(evidence.exemplar_features_ED).numpy()
+        expected += head.scores(features) / float(on_exemplars.std(axis=1).mean())
+    torch.testing.assert_close(heads.duet(evidence).scores(features), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_duet_knows_a_class_without_images_by_its_initial_weights_alone():
+    evidence, features, _ = with_images([3, 0, 30, 25, 20], past=2)
+    rows = torch.randn(5, 3, generator=torch.Generator().manual_seed(3))
+    evidence = replace(evidence, initial_weight_CD=rows, weight_CD=rows, top_score_S=torch.tensor([2.0, 2.0]))
+    scores = heads.duet(evidence).scores(features)
+    assert scores.isfinite().all() and (scores.argmax(1) == 1).any()
+    initial = heads.siw_mc(evidence).scores(features)[:, 1]
+    change = torch.stack([scores[:, 1], initial], 1) - torch.stack([scores[:, 1], initial], 1)[:1]
+    torch.testing.assert_close(change[:, 0] * change[1, 1], change[:, 1] * change[1, 0], rtol=1e-3, atol=1e-3)
+
+
+def test_duet_of_one_class_alone_has_nothing_to_weigh():
+    evidence = make_evidence([[1, 2]], [0.5], [[1, 2]], [0.5], [0], [[1, 1], [2, 1]], [0, 0])
+    evidence = replace(evidence, new_features_MD=torch.tensor([[1.0, 1], [2, 1]]), new_labels_M=torch.tensor([0, 0]))
+    assert heads.duet(evidence).scores(X).isfinite().all()
+
+
 @pytest.mark.parametrize("head", [heads.slda, heads.ridge])
 def test_a_class_without_images_is_never_predicted(head):
     evidence, features, _ = with_images([3, 0, 30, 25, 20], past=2)

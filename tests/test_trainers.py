@@ -630,7 +630,7 @@ def lines_by_method(experiment):
 
 FT_HEADS = {
     "ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail", "wa", "prior", "tau_norm", "il2m", "siw", "siw_mc",
-    "slda", "ridge",
+    "slda", "ridge", "duet",
 }  # fmt: skip
 RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
 
@@ -652,7 +652,7 @@ def test_a_selection_that_is_asked_for_holds_for_every_method_with_a_memory(tiny
 
 def test_without_a_memory_there_is_one_trajectory_per_trainer_and_none_that_needs_exemplars(tiny):
     lines = lines_by_method(replace(tiny, memory=0))
-    assert set(METHODS) - set(lines) == {"ft_nem", "ft_bal", "icarl", "bic", "e2e", "slda", "ridge"}
+    assert set(METHODS) - set(lines) == {"ft_nem", "ft_bal", "icarl", "bic", "e2e", "slda", "ridge", "duet"}
     assert all(found == (NONE,) for found in lines.values())
     trainers = [line.trainer for line in set_up(replace(tiny, memory=0)).lines]
     assert sorted(trainers) == ["distill", "fine_tune", "frozen_svm", "joint"]

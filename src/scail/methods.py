@@ -70,6 +70,7 @@ METHODS: dict[str, Method] = {
         "SLDA", "class means under a shared shrunk covariance", heads.slda, needs_exemplars=True, in_paper=False
     ),
     "ridge": Method("ridge", "ridge regression on features", heads.ridge, needs_exemplars=True, in_paper=False),
+    "duet": Method("duet", "SIW^mc and ridge, added", heads.duet, needs_exemplars=True, in_paper=False),
     "full": Method("Full", "one training on all classes with all data: the reference", heads.ft, "joint"),
 }  # fmt: skip
 
