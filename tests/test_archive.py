@@ -244,6 +244,7 @@ class TestClaims:
         assert held.error == pytest.approx(1 / 3**0.5)
         assert hold(claim, measured((52, 50), (53, 50), (54, 50))).verdict == "not shown"
         assert hold(claim, measured((50, 51), (50, 56), (50, 49))).verdict == "undecided"
+        assert hold(claim, measured((50, 52), (50, 54))).verdict == "undecided"  # three standard errors of two seeds
 
     def test_one_seed_decides_nothing_and_none_is_missing(self):
         claim = Claim(HERE, "ScaIL > FT", (B,), (A,))
@@ -252,16 +253,17 @@ class TestClaims:
 
     def test_the_best_must_be_above_each_and_all_must_be_there(self):
         best = Claim(HERE, "ScaIL is the best", (B,), (A, C))
-        assert hold(best, measured((50, 60, 55), (50, 61, 54))).verdict == "shown"
-        held = hold(best, measured((50, 60, 65), (50, 60, 66)))
-        assert (held.verdict, held.difference) == ("not shown", -5.5)
+        assert hold(best, measured((50, 60, 55), (50, 61, 56))).verdict == "shown"
+        assert hold(best, measured((50, 60, 55), (50, 61, 54))).verdict == "undecided"
+        held = hold(best, measured((50, 60, 65), (50, 61, 66)))
+        assert (held.verdict, held.difference) == ("not shown", -5)
         assert hold(best, measured((50, 60), (50, 61))).verdict == "missing"
         assert hold(best, measured((60, 50), (61, 50))).verdict == "not shown"  # one that is there refutes it
 
     def test_as_good_within_a_point(self):
         claim = Claim(HERE, "as good", (B,), (A,), within=1.0)
-        assert hold(claim, measured((50, 50.1), (50, 49.9))).verdict == "shown"
-        assert hold(claim, measured((50, 55), (50, 55.2))).verdict == "not shown"
+        assert hold(claim, measured((50, 50.02), (50, 49.98))).verdict == "shown"
+        assert hold(claim, measured((50, 55), (50, 55.1))).verdict == "not shown"
         assert hold(claim, measured((50, 50.5), (50, 51.5))).verdict == "undecided"
 
     def test_the_papers_own_table_shows_every_claim_about_it(self):

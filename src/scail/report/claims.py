@@ -97,21 +97,20 @@ def top5_by_place(kept: Iterable[Kept]) -> dict[Place, BySeed]:
 
 
 def hold(claim: Claim, measured: Mapping[Place, BySeed]) -> Held:
-    """Whether the claim is shown: the mean difference over seeds is more than twice its standard error from zero."""
+    """Whether the claim is shown: zero lies outside the 95 % interval of the mean difference over seeds."""
     by_seed = measured.get(claim.place, {})
     found = [_difference(above, below, by_seed) for above in claim.above for below in claim.below]
     known = [one for one in found if one]
     if not known:
         return Held(claim, "missing")
     worst = min(known, key=lambda one: one[0])
-    difference, error, seeds = worst
     if len(known) < len(found):  # those that are there can refute it, but not show it
-        verdict: Verdict = "not shown" if _verdict(claim, difference, error) == "not shown" else "missing"
+        verdict: Verdict = "not shown" if _verdict(claim, *worst) == "not shown" else "missing"
         return Held(claim, verdict, *worst)
-    verdicts = [_verdict(claim, d, e) for d, e, _ in known]
+    verdicts = [_verdict(claim, *one) for one in known]
     if "not shown" in verdicts:
-        return Held(claim, "not shown", difference, error, seeds)
-    return Held(claim, "undecided" if "undecided" in verdicts else "shown", difference, error, seeds)
+        return Held(claim, "not shown", *worst)
+    return Held(claim, "undecided" if "undecided" in verdicts else "shown", *worst)
 
 
 def _difference(above: Pair, below: Pair, by_seed: BySeed) -> tuple[float, float | None, int] | None:
@@ -122,10 +121,19 @@ def _difference(above: Pair, below: Pair, by_seed: BySeed) -> tuple[float, float
     return mean(values), stdev(values) / sqrt(len(values)) if len(values) > 1 else None, len(values)
 
 
-def _verdict(claim: Claim, difference: float, error: float | None) -> Verdict:
+def _verdict(claim: Claim, difference: float, error: float | None, seeds: int) -> Verdict:
     if error is None:
         return "undecided"  # one seed has no spread
-    if claim.within is not None:
-        distance = claim.within - abs(difference)
-        return "undecided" if abs(distance) <= 2 * error else "shown" if distance > 0 else "not shown"
-    return "undecided" if abs(difference) <= 2 * error else "shown" if difference > 0 else "not shown"
+    above = difference if claim.within is None else claim.within - abs(difference)
+    return "undecided" if abs(above) <= interval(seeds) * error else "shown" if above > 0 else "not shown"
+
+
+def interval(seeds: int) -> float:
+    """Half of a 95 % interval in standard errors, by Student's t: few seeds say little about their own spread.
+
+    >>> round(interval(2), 1), round(interval(3), 1), round(interval(10), 1)
+    (12.7, 4.3, 2.3)
+    """
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, seeds - 1))
