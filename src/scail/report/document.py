@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _VARIES = ("seed",)
 """What of an experiment tells two runs of one table apart, beside Z, B and the class order."""
 BASE = "base"
-_SHARES = {"2%": 0, "1%": 1, "0.5%": 2, "0%": 3}
 
 
 def settings_of(kept: Kept) -> str:
@@ -75,9 +74,9 @@ def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(other.get(name, value) == value for name, value in one.items())
 
 
-def _place_order(kept: Kept) -> tuple[int, int, int]:
+def _place_order(kept: Kept) -> tuple[bool, int, float]:
     states, share = place_of(kept)
-    return (share == "0%", states, _SHARES.get(share, 9))
+    return (share == "0%", states, -float(share.removesuffix("%")))
 
 
 def columns_of(group: Sequence[Kept]) -> Columns:
