@@ -145,7 +145,8 @@ def test_known_classes_alone_do_not_make_a_new_state():
 
 
 def test_without_a_memory_known_classes_alone_can_be_learned_too():
-    clf = little(method="scail", memory=0).learn(*little_images("a", "b")).learn(*little_images("c"))
+    clf = little(method="auto", memory=0).learn(*little_images("a", "b")).learn(*little_images("c"))
+    assert clf.model_.settings.method == "siw_mc"
     scores = clf.learn(*little_images("a", seed=3)).model_.learned.evidence.top_score_S
     assert len(scores) == 2 and scores.isfinite().all()
 
@@ -178,7 +179,7 @@ def test_an_svm_needs_two_classes_and_says_so_before_it_trains():
         ({"method": "lwf"}, "has no memory by definition: give memory 0"),
         ({"method": "ft_nomem"}, "has no memory by definition"),
         ({"method": "icarl", "memory": 0}, "needs exemplars, but memory is 0"),
-        ({"method": "nosuch"}, "unknown method 'nosuch'; known: ft, "),
+        ({"method": "nosuch"}, "unknown method 'nosuch'; known: auto, ft, "),
         ({"method": "scail:best"}, "random or herding"),
         ({"memory": -1}, "memory is -1 images, expected 0 or more"),
         ({"backbone": "vgg"}, "unknown network 'vgg'; known: resnet18"),

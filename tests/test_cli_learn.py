@@ -58,7 +58,7 @@ def test_learn_extends_and_info_and_evaluate_tell(model, run, tmp_path):
     code, said, _ = run("learn", model, more)
     assert code == 0 and "5 more images of 1 known class(es), ant: rehearsed" in said
     code, said, _ = run("info", model)
-    assert code == 0 and "state 0: ant, bee\nstate 1: cat" in said and "method scail, herding exemplars" in said
+    assert code == 0 and "state 0: ant, bee\nstate 1: cat" in said and "method duet, herding exemplars" in said
     info = json.loads(run("info", model, "--json")[1])
     assert (info["classes"], info["memory"], info["exemplars"], info["top1"]) == (3, 12, 12, None)
     assert info["states"] == {"0": ["ant", "bee"], "1": ["cat"]} and len(info["history"]) == 2
@@ -195,7 +195,7 @@ def test_forget_says_what_stays(model, run):
 def test_export(model, run, tmp_path):
     pytest.importorskip("onnx", reason="onnx is not installed")
     code, said, _ = run("export", model, "--onnx", tmp_path / "m.onnx")
-    assert code == 0 and (tmp_path / "m.onnx").is_file() and "2 classes, method scail" in said
+    assert code == 0 and (tmp_path / "m.onnx").is_file() and "2 classes, method duet" in said
 
 
 def test_data_sets_by_name_can_be_learned_class_by_class(run, tmp_path):

@@ -23,7 +23,7 @@ from scail.model import Model, Settings, check_method
 from scail.network import Network, extract_features
 from scail.next_state import Circumstances, check_lesson, lesson_of, next_state
 from scail.outlook import estimate, notes_on
-from scail.recipes import DEFAULT_METHOD, Experiment
+from scail.recipes import Experiment
 from scail.store import Checkpoint
 from scail.training import Progress
 
@@ -47,7 +47,7 @@ class IncrementalClassifier:
     def __init__(
         self,
         memory: int = 2000,
-        method: str = DEFAULT_METHOD,
+        method: str = "auto",
         backbone: str = "auto",
         recipe: str | Experiment = "auto",
         *,
@@ -63,11 +63,11 @@ class IncrementalClassifier:
         """Nothing is checked or made before the first `learn`.
 
         memory: B, the images kept, over all classes. method: a name of METHODS, perhaps with a selection, as
-        "scail:herding". backbone: a network by name, or "auto": by image size, number of images and device. recipe:
-        "auto", "quick", "paper", or an `Experiment`. backbone_weights: a safetensors file, or "pretrained" with a
-        backbone timm:<name>. image_size: pixels a side; None: that of arrays, 64 for files. validation: share of each
-        class, and of B, held out to measure with. mirror: whether a mirrored image still is of its class. epochs: of
-        every state, or of the first and of the later ones.
+        "scail:herding"; "auto": duet, or SIW^mc without a memory. backbone: a network by name, or "auto": by image
+        size, number of images and device. recipe: "auto", "quick", "paper", or an `Experiment`. backbone_weights: a
+        safetensors file, or "pretrained" with a backbone timm:<name>. image_size: pixels a side; None: that of arrays,
+        64 for files. validation: share of each class, and of B, held out to measure with. mirror: whether a mirrored
+        image still is of its class. epochs: of every state, or of the first and of the later ones.
         """
         self.memory, self.method, self.backbone, self.recipe = memory, method, backbone, recipe
         self.backbone_weights, self.image_size, self.validation = backbone_weights, image_size, validation

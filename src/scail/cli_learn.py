@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from scail.recipes import DEFAULT_METHOD, FILES_SIZE, DataSettings
+from scail.recipes import FILES_SIZE, DataSettings
 
 if TYPE_CHECKING:
     from scail.classifier import IncrementalClassifier
@@ -42,7 +42,7 @@ class Learn:
     """* B, the images that the model may keep, over all classes (2000)."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """How it learns and classifies; see `scail methods`. A model that has learned can change to methods that are read
-    from the same training. Default: scail."""
+    from the same training. Default: duet, or siw_mc without a memory."""
     validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
     """* Share of each class, and of B, that is held out to measure with, as 0.1 (none)."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
@@ -173,7 +173,7 @@ def _new(command: Learn) -> IncrementalClassifier:
     from scail.classifier import IncrementalClassifier
 
     given = {name: getattr(command, name) for name in _FIXED if getattr(command, name) is not None}
-    return IncrementalClassifier(**{"method": command.method or DEFAULT_METHOD, **given})
+    return IncrementalClassifier(**{"method": command.method or "auto", **given})
 
 
 _FIXED = ("memory", "validation", "backbone", "backbone_weights", "recipe", "image_size", "seed")

@@ -18,7 +18,7 @@ from scail.inputs import Shape
 from scail.learner import Learned
 from scail.methods import METHODS, head_of, split_name
 from scail.network import extract_features
-from scail.recipes import Experiment, Select
+from scail.recipes import DEFAULT_METHOD, WITHOUT_MEMORY, Experiment, Select
 
 DEFAULT_SELECT: Select = "herding"
 MOST_HISTORY = 100
@@ -111,8 +111,10 @@ def check_method(name: str, memory: int) -> tuple[str, Select | None]:
     if memory < 0:
         raise ValueError(f"memory is {memory} images, expected 0 or more")
     method, named = split_name(name)
+    if method == "auto":
+        method = DEFAULT_METHOD if memory else WITHOUT_MEMORY
     if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}; known: {', '.join(open_methods(memory))}")
+        raise ValueError(f"unknown method {method!r}; known: auto, {', '.join(open_methods(memory))}")
     if METHODS[method].trainer == "joint":
         raise ValueError(
             f"method {method} trains on all data of all classes at once and cannot keep learning; "

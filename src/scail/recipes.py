@@ -206,7 +206,7 @@ def cifar100_cpu(dataset: str = "cifar100") -> Experiment:
         later_schedule=replace(base.later_schedule, epochs=12),
         distill_schedule=replace(base.distill_schedule, epochs=14),
         bic_first_schedule=first,
-        bic_schedule=replace(base.bic_schedule, epochs=12),
+        bic_schedule=replace(base.bic_schedule, epochs=12, lr=0.1),
     )
 
 
@@ -269,8 +269,8 @@ def _paper_small(dataset: str) -> Experiment:
     )
 
 
-DEFAULT_METHOD = "scail"
-"""What a classifier that keeps learning uses, unless another method is asked for."""
+DEFAULT_METHOD, WITHOUT_MEMORY = "duet", "siw_mc"
+"""What a classifier that keeps learning uses with a memory and without one: method `auto`."""
 
 
 def learning(images: int, pixels: int, network: str, started: bool = False) -> Experiment:
@@ -278,7 +278,8 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     and how far they are shifted by their size. `started`: it begins with weights that know something, and moves less.
 
     A later state starts from a fixed rate, not from one divided by the number of the state: nobody knows how many
-    states will come, and a class that comes as the hundredth is to be learned like the second.
+    states will come, and a class that comes as the hundredth is to be learned like the second. Past rows of the linear
+    layer are kept: better for every head but SLDA.
     """
     small = network in ("resnet8", "resnet8-half", "resnet20", "resnet32")
     passes, least, most = (25_000, 16, 80) if small else (50_000, 30, 60)
@@ -291,6 +292,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     return Experiment(
         recipe="learning",
         network=network,
+        keep_past_rows=True,
         padding=min(4, max(1, pixels // 8)),
         first_schedule=first,
         later_schedule=later,
