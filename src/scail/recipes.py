@@ -279,7 +279,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
 
     A later state starts from a fixed rate, not from one divided by the number of the state: nobody knows how many
     states will come, and a class that comes as the hundredth is to be learned like the second. Past rows of the linear
-    layer are kept: better for every head but SLDA.
+    layer are kept: better for all heads of fine tuning but SLDA.
     """
     small = network in ("resnet8", "resnet8-half", "resnet20", "resnet32")
     passes, least, most = (25_000, 16, 80) if small else (50_000, 30, 60)
