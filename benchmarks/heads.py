@@ -41,7 +41,7 @@ def evidence_of(classes: int = CLASSES, exemplars: int = 2, new_images: int = 20
 
 
 def all_heads(evidence: Evidence) -> dict[str, Callable[[], LinearHead]]:
-    """The fifteen heads, as functions that rewrite the layer."""
+    """All heads of fine tuning and BiC's, as functions that rewrite the layer."""
     names = ("ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail", "wa", "prior", "tau_norm", "il2m", "siw",
              "siw_mc", "slda", "ridge", "duet")  # fmt: skip
     found: dict[str, Callable[[], LinearHead]] = {

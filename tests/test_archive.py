@@ -15,7 +15,7 @@ from scail.cli import main
 from scail.experiment import trainer_of
 from scail.recipes import SCHEDULES, quick
 from scail.report.claims import CLAIMS, Claim, hold
-from scail.report.document import group_by_settings, titles_of
+from scail.report.document import compared, group_by_settings, titles_of
 from scail.results import Row, summarise, summarise_seeds
 
 GRID = """
@@ -166,6 +166,30 @@ class TestArchive:
         titles = titles_of([group[0] for group in groups])
         assert titles == ["base", "later lr 0.5", "distill lr 9.0", "bic lr 7.0"]
 
+        # A value that another schedule has too is not the common one for that.
+        parts = [part("bic", bic_first=0.2), part("bic", bic_first=0.2), part("bic"), part("fine_tune", later=0.5)]
+        parts += [part("fine_tune", later=0.6), part("fine_tune", later=0.7)]
+        groups = group_by_settings([replace(kept, parts=parts)])
+        titles = titles_of([group[0] for group in groups])
+        assert [title for title in titles if "bic" in title] == ["bic first lr 0.1"]
+
+    def test_full_alone_is_compared_too(self, place):
+        kept = Archive(place / "kept").all()[0]
+        full = [row for row in kept.rows if row.method == "full"]
+        made = kept.parts[0].made
+        longer = {**made["schedules"], "first_schedule": {**made["schedules"]["first_schedule"], "epochs": 9}}
+        parts = [Part(made, full), Part({**made, "schedules": longer}, [replace(row, top5=12.3) for row in full])]
+        text = compared(group_by_settings([replace(kept, parts=parts)]))
+        assert "## 2 settings" in text and "first epochs 9; Z=3" in text and "| 12.3 |" in text
+
+    def test_less_memory_stands_to_the_right_and_none_last(self, place):
+        kept = Archive(place / "kept").all()[0]
+        images = kept.configuration["dataset"]["train_images"]
+        memories = [0, images // 2, images, images // 10]
+        several = [replace(kept, configuration={**kept.configuration, "memory": memory}) for memory in memories]
+        (group,) = group_by_settings(several)
+        assert [one.configuration["memory"] for one in group] == [images, images // 2, images // 10, 0]
+
     @pytest.mark.parametrize("trainer", SCHEDULES)
     def test_a_trainer_is_as_its_schedules_are(self, trainer):
         experiment = quick("digits")
@@ -258,7 +282,9 @@ class TestClaims:
         held = hold(best, measured((50, 60, 65), (50, 61, 66)))
         assert (held.verdict, held.difference) == ("not shown", -5)
         assert hold(best, measured((50, 60), (50, 61))).verdict == "missing"
-        assert hold(best, measured((60, 50), (61, 50))).verdict == "not shown"  # one that is there refutes it
+        assert hold(best, measured((60, 50), (61, 51))).verdict == "not shown"  # one that is there refutes it
+        two = Claim(HERE, "both are above", (B, C), (A,))  # C has one seed and a lower mean; B still refutes it
+        assert hold(two, {HERE: {1: {A: 60, B: 50, C: 40}, 2: {A: 61, B: 51}}}).verdict == "not shown"
 
     def test_as_good_within_a_point(self):
         claim = Claim(HERE, "as good", (B,), (A,), within=1.0)

@@ -151,6 +151,14 @@ def test_without_a_memory_known_classes_alone_can_be_learned_too():
     assert len(scores) == 2 and scores.isfinite().all()
 
 
+def test_auto_is_a_method_like_others():
+    clf = little(method="auto:random").learn(*little_images("a", "b")).learn(*little_images("c"))
+    assert (clf.model_.settings.method, clf.model_.settings.select) == ("duet", "random")
+    assert clf.use("ft").use("auto").model_.settings.method == "duet"
+    with pytest.raises(ValueError, match="method 'auto' cannot be read from what icarl trained"):
+        little(method="icarl").learn(*little_images("a", "b")).use("auto")
+
+
 def test_a_single_class_can_begin(capsys):
     clf = little(verbose=True).learn(*little_images("a"))
     assert "only one class is known" in capsys.readouterr().out

@@ -157,6 +157,7 @@ def test_candidates_and_the_published_reading_need_no_training(run, tmp_path, ca
         (["--schedule", "later.epochs=1.5"], "expected a whole number after ="),
         (["--schedule", "later.lr=nan"], "lr nan"),
         (["--schedule", "later.momentum=1"], "momentum 1.0"),
+        (["--schedule", "later.patience=-1"], "patience -1"),
         (["--threads", "0"], "threads is 0"),
         (["--seeds", "0"], "seeds is 0"),
         (["--jobs", "0"], "jobs is 0"),
@@ -272,9 +273,10 @@ def test_options_reach_the_configuration():
     assert experiment.methods == ("ft", "scail") and experiment.select == ("herding",)
     assert (experiment.first_schedule.epochs, experiment.later_schedule.epochs) == (7, 3)
     assert experiment.first_schedule.lr == experiment.later_schedule.lr == 0.2
-    one = experiment_of(Run(lr=0.2, epochs="7,3", schedule="later.lr=0.05, distill.epochs=9,bic-correction.lr=1"))
+    numbers = "later.lr=0.05, distill.epochs=9,bic-correction.lr=1,first.divide_by=2.5"
+    one = experiment_of(Run(lr=0.2, epochs="7,3", schedule=numbers))
     assert (one.first_schedule.lr, one.later_schedule.lr, one.later_schedule.epochs) == (0.2, 0.05, 3)
-    assert (one.distill_schedule.epochs, one.bic_correction_schedule.lr) == (9, 1.0)
+    assert (one.distill_schedule.epochs, one.bic_correction_schedule.lr, one.first_schedule.divide_by) == (9, 1.0, 2.5)
     assert experiment.later_schedule.batch_size == 9 and experiment.network == "resnet20"
     assert experiment.candidates is None and experiment.keep_past_rows and experiment.seed == 5
     assert experiment.class_order == "icarl" and experiment.threads == 2  # the paper's recipe has its own order

@@ -244,6 +244,16 @@ def test_duet_knows_a_class_without_images_by_its_initial_weights_alone():
     torch.testing.assert_close(change[:, 0] * change[1, 1], change[:, 1] * change[1, 0], rtol=1e-3, atol=1e-3)
 
 
+def test_duet_without_any_exemplar_is_siw_mc():
+    evidence, features, _ = with_images([3, 0, 30, 25, 20], past=2)
+    none = {"exemplar_features_ED": torch.zeros(0, 3), "exemplar_labels_E": torch.zeros(0, dtype=torch.int64)}
+    rows = torch.randn(5, 3, generator=torch.Generator().manual_seed(3))
+    bare = replace(evidence, initial_weight_CD=rows, weight_CD=rows, top_score_S=torch.tensor([2.0, 2.0]), **none)
+    torch.testing.assert_close(heads.duet(bare).scores(features), heads.siw_mc(bare).scores(features))
+    bare = replace(bare, new_features_MD=torch.zeros(0, 3), new_labels_M=torch.zeros(0, dtype=torch.int64))
+    torch.testing.assert_close(heads.duet(bare).scores(features), heads.siw_mc(bare).scores(features))
+
+
 def test_duet_of_one_class_alone_has_nothing_to_weigh():
     evidence = make_evidence([[1, 2]], [0.5], [[1, 2]], [0.5], [0], [[1, 1], [2, 1]], [0, 0])
     evidence = replace(evidence, new_features_MD=torch.tensor([[1.0, 1], [2, 1]]), new_labels_M=torch.tensor([0, 0]))

@@ -72,6 +72,7 @@ def test_scail_recipes_lists_and_shows_them(capsys):
 
 def test_a_classifier_trains_longer_on_few_images_and_slower_from_given_weights():
     few, many = learning(100, 32, "resnet8"), learning(100_000, 32, "resnet8")
+    assert few.keep_past_rows
     assert (few.first_schedule.epochs, many.first_schedule.epochs) == (80, 16)
     assert few.later_schedule.epochs == 40 and not few.later_schedule.divide_by_state
     started = learning(100, 32, "resnet18", started=True)

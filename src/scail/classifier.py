@@ -191,7 +191,7 @@ class IncrementalClassifier:
         return np.array([self.classes_[c] for c in self._scores(images).argmax(1).tolist()])
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:
-        """N x C: the softmax of the scores. Of methods that train no softmax it has the order, not the odds."""
+        """N x C: the softmax of the scores. But for the layer as it was trained (ft) it is an order, not odds."""
         found: NDArray[np.float32] = self._scores(images).softmax(1).numpy()
         return found
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
@@ -185,10 +185,10 @@ def _number_of_schedule(text: str, schedules: Mapping[str, Schedule]) -> tuple[s
     """Which schedule is meant, what of it, and the new value: of `distill.lr=2`, say."""
     said, _, value = text.strip().partition("=")
     name, _, what = said.replace("-", "_").partition(".")
-    if (schedule := schedules.get(f"{name}_schedule")) is None:
+    if f"{name}_schedule" not in schedules:
         known = ", ".join(known.removesuffix("_schedule").replace("_", "-") for known in schedules)
         raise ValueError(f"--schedule {text}: expected NAME.WHAT=N, as distill.lr=2, with a NAME of {known}")
-    kinds = {k: type(v) for k, v in asdict(schedule).items() if type(v) in (int, float)}
+    kinds = {field: kind for field, kind in get_type_hints(Schedule).items() if kind in (int, float)}
     try:
         return f"{name}_schedule", what, kinds[what](value)
     except KeyError:

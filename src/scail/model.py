@@ -103,16 +103,20 @@ class Model:
     def use(self, name: str) -> Model:
         """The same model with another head from the same trajectory: nothing is trained."""
         check_head(name, self.settings)
-        return replace(self, settings=replace(self.settings, method=split_name(name)[0]))
+        return replace(self, settings=replace(self.settings, method=named_method(name, self.settings.memory)[0]))
+
+
+def named_method(name: str, memory: int) -> tuple[str, Select | None]:
+    """The method that is meant, `auto` being what is best with this memory, and the selection if one is named."""
+    method, named = split_name(name)
+    return (DEFAULT_METHOD if memory else WITHOUT_MEMORY) if method == "auto" else method, named
 
 
 def check_method(name: str, memory: int) -> tuple[str, Select | None]:
     """The method and its selection, if a classifier that keeps learning can use it with this memory."""
     if memory < 0:
         raise ValueError(f"memory is {memory} images, expected 0 or more")
-    method, named = split_name(name)
-    if method == "auto":
-        method = DEFAULT_METHOD if memory else WITHOUT_MEMORY
+    method, named = named_method(name, memory)
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; known: auto, {', '.join(open_methods(memory))}")
     if METHODS[method].trainer == "joint":
@@ -146,7 +150,7 @@ def heads_on(settings: Settings) -> list[str]:
 
 def check_head(name: str, settings: Settings) -> None:
     """An error, unless this method's head can be read from this classifier's trajectory."""
-    method, named = split_name(name)
+    method, named = named_method(name, settings.memory)
     able = heads_on(settings)
     if method not in able or named not in (None, settings.select):
         chosen = f"{settings.select} exemplars" if settings.select else "no memory"

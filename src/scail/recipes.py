@@ -39,10 +39,15 @@ class Schedule:
             raise ValueError(f"epochs is {self.epochs}, expected 1 or more")
         if not 0 < self.lr < float("inf") or self.batch_size < 1:
             raise ValueError(f"lr {self.lr} and batch size {self.batch_size}: expected numbers above 0")
-        if not 0 <= self.momentum < 1 or not 0 <= self.weight_decay < float("inf") or not self.divide_by > 0:
+        if not 0 <= self.momentum < 1 or not 0 <= self.weight_decay < float("inf"):
             raise ValueError(
-                f"momentum {self.momentum}, weight decay {self.weight_decay}, divide by {self.divide_by}: "
-                "expected a momentum of 0 to 1, no decay below 0, and a number above 0 to divide by"
+                f"momentum {self.momentum}, weight decay {self.weight_decay}: expected a momentum from 0 to below 1, "
+                "and a decay of 0 or more"
+            )
+        if not self.divide_by > 0 or self.patience < 0 or self.weight_decay_states < 0:
+            raise ValueError(
+                f"divide by {self.divide_by}, patience {self.patience}, weight decay states "
+                f"{self.weight_decay_states}: expected a number above 0 to divide by, and 0 or more of the others"
             )
 
 

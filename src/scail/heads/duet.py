@@ -14,10 +14,13 @@ def duet(evidence: Evidence) -> LinearHead:
 
     SIW^mc knows a class from all its images, but in features of the past; ridge knows the present features, but past
     classes from few images. Of a class without images ridge has no opinion: its mean score.
+    Without a single exemplar it is SIW^mc.
     """
     initial, present = siw_mc(evidence), ridge(evidence)
     known_C = present.bias_C.isfinite()
-    neutral = present.scores(evidence.exemplar_features_ED)[:, known_C].mean()
+    if not known_C.any() or not len(evidence.exemplar_labels_E):
+        return initial
+    neutral = 2 / known_C.sum() - 1  # for every image: one target of +1 and the others -1 have this mean
     weight_CD = torch.zeros_like(initial.weight_CD)
     bias_C = torch.zeros_like(initial.bias_C)
     for head in (initial, LinearHead(present.weight_CD, torch.where(known_C, present.bias_C, neutral))):

@@ -104,12 +104,11 @@ def hold(claim: Claim, measured: Mapping[Place, BySeed]) -> Held:
     if not known:
         return Held(claim, "missing")
     worst = min(known, key=lambda one: one[0])
-    if len(known) < len(found):  # those that are there can refute it, but not show it
-        verdict: Verdict = "not shown" if _verdict(claim, *worst) == "not shown" else "missing"
-        return Held(claim, verdict, *worst)
     verdicts = [_verdict(claim, *one) for one in known]
     if "not shown" in verdicts:
         return Held(claim, "not shown", *worst)
+    if len(known) < len(found):  # those that are there can refute it, but not show it
+        return Held(claim, "missing", *worst)
     return Held(claim, "undecided" if "undecided" in verdicts else "shown", *worst)
 
 

@@ -120,7 +120,8 @@ def compared(groups: Sequence[Sequence[Kept]]) -> str:
     for value, name in (("top5", "Top-5"), ("top1", "Top-1")):
         for select in ("random", "herding", None):
             of = {title: with_selection(summary, select) for title, summary in columns.items()}
-            of = {title: summary for title, summary in of.items() if summary["methods"]}
+            alone = {title for title, summary in columns.items() if select is None and not summary["methods"]}  # Full
+            of = {title: summary for title, summary in of.items() if summary["methods"] or title in alone}
             if not of:
                 continue
             rows = [(label, texts[:-1]) for label, texts in rows_of(of, value)]  # G_IL over settings says nothing
@@ -147,7 +148,9 @@ def titles_of(of_settings: Sequence[Kept]) -> list[str]:
     """
     experiments = [kept.configuration["experiment"] for kept in of_settings]
     had = [(name, value) for one in experiments for name, value in one.items() if name.endswith("_schedule")]
-    common = {name: max((v for n, v in had if n == name), key=[v for _, v in had].count) for name, _ in had}
+    common = {
+        name: max((v for n, v in had if n == name), key=[v for n, v in had if n == name].count) for name, _ in had
+    }
     flat = [
         _flat(kept.configuration["dataset"], {**common, **kept.configuration["experiment"]}) for kept in of_settings
     ]
