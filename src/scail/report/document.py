@@ -14,7 +14,7 @@ from scail.archive import Kept
 from scail.evaluation import ERROR_KINDS
 from scail.recipes import SCHEDULES
 from scail.report.claims import CLAIMS, Place, hold, place_of, top5_by_place
-from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of
+from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of, text_of
 from scail.report.paper import DATASETS, WITHOUT_MEMORY, published
 from scail.results import AVERAGING, summarise, summarise_seeds
 
@@ -263,9 +263,11 @@ def _best(columns: Columns) -> str:
     ]
     for title, summary in columns.items():
         ranked = sorted(summary["methods"], key=lambda record: -record["top5"])[:2]
-        cells = [f"{label_of(record)} | {record['top5']:.1f}" for record in ranked]
+        cells = [f"{label_of(record)} | {text_of(record, 'top5')}" for record in ranked]
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "\n*: not in the paper.\n"])
+    return "\n".join(
+        [*lines, "\n*: not in the paper; (n=1): of fewer seeds than the others, so the order may change.\n"]
+    )
 
 
 def _errors(group: Sequence[Kept]) -> str:

@@ -57,10 +57,10 @@ def rows_of(columns: Columns, value: str = "top5") -> list[tuple[str, list[str]]
     rows = []
     for label in labels:
         records = {title: of.get(label) for title, of in by_label.items()}
-        texts = [_text(record, value, best[title]) for title, record in records.items()]
+        texts = [text_of(record, value, best[title]) for title, record in records.items()]
         rows.append((label, [*texts, _gap(columns, records, value)]))
     if any(summary["full"] for summary in columns.values()):
-        rows.append(("Full", [*(_text(summary["full"], value, None) for summary in columns.values()), ""]))
+        rows.append(("Full", [*(text_of(summary["full"], value, None) for summary in columns.values()), ""]))
     return rows
 
 
@@ -70,7 +70,8 @@ def label_of(record: Mapping[str, Any]) -> str:
     return published_label(record) or (f"{beyond}, {record['select']}" if record["select"] else beyond)
 
 
-def _text(record: Mapping[str, Any] | None, value: str, best: float | None) -> str:
+def text_of(record: Mapping[str, Any] | None, value: str, best: float | None = None) -> str:
+    """A cell: the mean, its spread, and how many seeds where these are fewer than the column's; the best is bold."""
     if record is None:
         return "–"
     spread = record.get(f"{value}_std")
