@@ -145,18 +145,18 @@ def test_known_classes_alone_do_not_make_a_new_state():
 
 
 def test_without_a_memory_known_classes_alone_can_be_learned_too():
-    clf = little(method="auto", memory=0).learn(*little_images("a", "b")).learn(*little_images("c"))
-    assert clf.model_.settings.method == "siw_mc"
+    clf = little(method="scail", memory=0).learn(*little_images("a", "b")).learn(*little_images("c"))
     scores = clf.learn(*little_images("a", seed=3)).model_.learned.evidence.top_score_S
     assert len(scores) == 2 and scores.isfinite().all()
 
 
 def test_auto_is_a_method_like_others():
     clf = little(method="auto:random").learn(*little_images("a", "b")).learn(*little_images("c"))
-    assert (clf.model_.settings.method, clf.model_.settings.select) == ("duet", "random")
-    assert clf.use("ft").use("auto").model_.settings.method == "duet"
-    with pytest.raises(ValueError, match="method 'auto' cannot be read from what icarl trained"):
-        little(method="icarl").learn(*little_images("a", "b")).use("auto")
+    assert (clf.model_.settings.method, clf.model_.settings.select) == ("icarl", "random")
+    assert clf.use("ft_distill").use("auto").model_.settings.method == "icarl"
+    assert little(memory=0).learn(*little_images("a", "b")).model_.settings.method == "lwf"
+    with pytest.raises(ValueError, match="method 'auto' cannot be read from what scail trained"):
+        little(method="scail").learn(*little_images("a", "b")).use("auto")
 
 
 def test_a_single_class_can_begin(capsys):
@@ -233,7 +233,7 @@ def test_before_the_first_learn_it_says_that_nothing_was_learned():
 
 
 def test_heads_of_one_trajectory_can_be_switched_without_training():
-    clf = little().learn(*little_images("a", "b", "c")).learn(*little_images("d", "e"))
+    clf = little(method="scail").learn(*little_images("a", "b", "c")).learn(*little_images("d", "e"))
     network, images = clf.model_.learned.network, little_images(*"abcde", seed=2)[0]
     scores = {}
     for name in heads_on(clf.model_.settings):
@@ -250,7 +250,7 @@ def test_heads_of_one_trajectory_can_be_switched_without_training():
 
 
 def test_the_best_k_are_those_of_the_scores_whatever_the_head():
-    clf = little().learn(*little_images("a", "b", "c")).learn(*little_images("d", "e"))
+    clf = little(method="scail").learn(*little_images("a", "b", "c")).learn(*little_images("d", "e"))
     images = little_images(*"abcde", seed=2)[0]
     for name in heads_on(clf.model_.settings):
         scores = clf.use(name).decision_function(images)
@@ -325,7 +325,7 @@ def test_people_of_scikit_learn_can_copy_it():
 
 
 def test_a_class_can_be_forgotten():
-    clf = little(memory=20, validation=0.2).learn(*little_images("a", "b", "c", each=10))
+    clf = little(method="scail", memory=20, validation=0.2).learn(*little_images("a", "b", "c", each=10))
     clf.learn(*little_images("d", "e", each=10))
     images, _ = little_images("a", "c", seed=3)
     before, model = clf.decision_function(images), clf.model_

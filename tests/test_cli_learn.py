@@ -58,7 +58,7 @@ def test_learn_extends_and_info_and_evaluate_tell(model, run, tmp_path):
     code, said, _ = run("learn", model, more)
     assert code == 0 and "5 more images of 1 known class(es), ant: rehearsed" in said
     code, said, _ = run("info", model)
-    assert code == 0 and "state 0: ant, bee\nstate 1: cat" in said and "method duet, herding exemplars" in said
+    assert code == 0 and "state 0: ant, bee\nstate 1: cat" in said and "method icarl, herding exemplars" in said
     info = json.loads(run("info", model, "--json")[1])
     assert (info["classes"], info["memory"], info["exemplars"], info["top1"]) == (3, 12, 12, None)
     assert info["states"] == {"0": ["ant", "bee"], "1": ["cat"]} and len(info["history"]) == 2
@@ -68,7 +68,7 @@ def test_learn_extends_and_info_and_evaluate_tell(model, run, tmp_path):
     assert found["images"] == 15 and found["top5"] == 100 and found["classes"] == 3
     code, said, _ = run("evaluate", model, test)
     assert f"15 images: top-1 {found['top1']:.1f} %, top-5 100.0 % (3 classes" in said
-    assert json.loads(run("evaluate", model, test, "--json", "--method", "ft_nem")[1])["method"] == "ft_nem"
+    assert json.loads(run("evaluate", model, test, "--json", "--method", "ft_distill")[1])["method"] == "ft_distill"
     code, _, error = run("evaluate", model, write_images(tmp_path / "strange", "dog"))
     assert code == 2 and "class 'dog' was never learned" in error
     assert run("evaluate", model, tmp_path / "test", "--classes", "ant,cat", "--json")[0] == 0
@@ -105,7 +105,7 @@ def test_predict_names_what_it_cannot_read_and_goes_on(model, run, tmp_path, mon
         ((one, "--json", "--csv"), "give one of them"),
         ((one, "--top", "0"), "--top 0: expected 1 or more"),
         ((tmp_path / "empty",), "no images in this folder"),
-        ((one, "--method", "icarl"), "without training these can: ft"),
+        ((one, "--method", "scail"), "without training these can: icarl, ft_distill"),
     ):
         code, _, error = run("predict", model, *words)
         assert code == 2 and message in error
@@ -134,8 +134,8 @@ def test_what_is_fixed_cannot_be_changed_but_the_head_can(model, run, tmp_path):
     assert "only a first learn takes it" in run("learn", model, more, "--recipe", "quick")[2]
     assert "without training these can" in run("learn", model, more, "--method", "bic")[2]
     assert json.loads(run("info", model, "--json")[1])["calls"] == 1  # nothing happened
-    assert run("learn", model, more, *QUICK, "--method", "ft_init_l2")[0] == 0  # the same values may be given
-    assert json.loads(run("info", model, "--json")[1])["method"] == "ft_init_l2"
+    assert run("learn", model, more, *QUICK, "--method", "ft_distill")[0] == 0  # the same values may be given
+    assert json.loads(run("info", model, "--json")[1])["method"] == "ft_distill"
 
 
 def test_bad_input_is_a_clear_error_and_changes_nothing(model, run, tmp_path):
@@ -195,7 +195,7 @@ def test_forget_says_what_stays(model, run):
 def test_export(model, run, tmp_path):
     pytest.importorskip("onnx", reason="onnx is not installed")
     code, said, _ = run("export", model, "--onnx", tmp_path / "m.onnx")
-    assert code == 0 and (tmp_path / "m.onnx").is_file() and "2 classes, method duet" in said
+    assert code == 0 and (tmp_path / "m.onnx").is_file() and "2 classes, method icarl" in said
 
 
 def test_data_sets_by_name_can_be_learned_class_by_class(run, tmp_path):

@@ -142,10 +142,7 @@ def open_methods(memory: int) -> list[str]:
 def heads_on(settings: Settings) -> list[str]:
     """The methods whose heads can be read from this classifier's trajectory."""
     trainer = METHODS[settings.method].trainer
-    return [
-        name for name in open_methods(settings.memory)
-        if METHODS[name].trainer == trainer and METHODS[name].select in (None, settings.select)
-    ]  # fmt: skip
+    return [name for name in open_methods(settings.memory) if METHODS[name].trainer == trainer]
 
 
 def check_head(name: str, settings: Settings) -> None:

@@ -274,7 +274,7 @@ def _paper_small(dataset: str) -> Experiment:
     )
 
 
-DEFAULT_METHOD, WITHOUT_MEMORY = "duet", "siw_mc"
+DEFAULT_METHOD, WITHOUT_MEMORY = "icarl", "lwf"
 """What a classifier that keeps learning uses with a memory and without one: method `auto`."""
 
 
