@@ -46,8 +46,8 @@ class Learn:
     validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
     """* Share of each class, and of B, that is held out to measure with, as 0.1 (none)."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every state, or of the first one and the later ones. Default: as in the learn
-    before; at first, by the number of images."""
+    """Epochs of every state, as E; or of the first one and the later ones, as E0,E (methods that distil: E in all).
+    Default: as in the learn before; at first, by the number of images."""
     backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """* resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto."""
     backbone_weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained")] = None
