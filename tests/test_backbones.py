@@ -58,7 +58,7 @@ def test_a_classifier_begins_with_the_weights_of_another(tmp_path, monkeypatch):
     (weights,) = (tmp_path / "m").glob("network-*")
     begun = []
     monkeypatch.setattr(joint, "fit", lambda network, task, schedule: begun.append(network.clone()))
-    little(backbone="resnet8", backbone_weights=weights).learn(*little_images("x", "y", "z"))
+    little(method="ft", backbone="resnet8", backbone_weights=weights).learn(*little_images("x", "y", "z"))
     source = IncrementalClassifier.load(tmp_path / "m").model_.learned.network
     (network,) = begun
     for key, value in source.backbone.state_dict().items():
