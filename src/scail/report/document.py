@@ -330,12 +330,16 @@ def _short(commit: str | None) -> str:
 
 def draw(columns: Columns) -> Figure:
     """Top-5 after each state, one panel for each configuration: the paper's methods, and the best one beyond them."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
     from matplotlib.figure import Figure
 
     across = min(3, len(columns))
     down = -(-len(columns) // across)
     figure = Figure(figsize=(4.4 * across, 3.2 * down), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
+    strong, light = range(0, 20, 2), range(1, 20, 2)  # in tab20 they take turns
+    palette = [to_hex(colormaps["tab20"](i)) for i in (*strong, *light)]
     colours: dict[str, str] = {}
     for axis, (title, summary) in zip(axes, columns.items(), strict=False):
         beyond = max((r["top5"] for r in summary["methods"] if not r["in_paper"]), default=None)
@@ -345,7 +349,7 @@ def draw(columns: Columns) -> Figure:
             label = label_of(record)
             if record["in_paper"] and ", " in label:  # a selection that the paper's table does not have
                 continue
-            colour = colours.setdefault(label, f"C{len(colours) % 10}")
+            colour = colours.setdefault(label, palette[len(colours) % len(palette)])
             style = "-" if record["in_paper"] else "--"
             states = record["per_state"][1:]
             axis.plot([s["classes"] for s in states], [s["top5"] for s in states], style, color=colour, linewidth=1.3)
