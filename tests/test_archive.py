@@ -15,7 +15,8 @@ from scail.cli import main
 from scail.experiment import trainer_of
 from scail.recipes import SCHEDULES, quick
 from scail.report.claims import CLAIMS, Claim, hold
-from scail.report.document import compared, group_by_settings, titles_of
+from scail.report.document import compared
+from scail.report.settings import group_by_settings, titles_of
 from scail.results import Row, summarise, summarise_seeds
 
 GRID = """

@@ -11,7 +11,7 @@ from torch import Tensor
 from scail.backbones import choose_backbone
 from scail.inputs import Shape
 from scail.model import Settings, check_method
-from scail.recipes import RECIPES, Experiment, learning
+from scail.recipes import RECIPES, Experiment, learning, with_epochs
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -68,18 +68,3 @@ def _experiment(wishes: Wishes, pixels: int, images: int, accelerator: bool, say
     else:
         raise ValueError(f"unknown recipe {wishes.recipe!r}; known: auto, {', '.join(RECIPES)}, or an Experiment")
     return found if wishes.backbone == "auto" else replace(found, network=wishes.backbone)
-
-
-def with_epochs(experiment: Experiment, epochs: int | tuple[int, int] | None) -> Experiment:
-    """The same with other numbers of epochs: of every state, or of the first and of the later ones."""
-    if epochs is None:
-        return experiment
-    first, later = (epochs, epochs) if isinstance(epochs, int) else epochs
-    changed = {
-        f"{name}_schedule": replace(getattr(experiment, f"{name}_schedule"), epochs=count)
-        for name, count in (
-            ("first", first), ("bic_first", first), ("later", later), ("balanced", later), ("distill", later),
-            ("bic", later),
-        )
-    }  # fmt: skip
-    return replace(experiment, **changed)

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scail.backbones import start_network
-from scail.choices import Wishes, first_settings, with_epochs
+from scail.choices import Wishes, first_settings
 from scail.evaluation import top_k_accuracy
 from scail.inputs import as_pixels, class_names_of, images_of, labelled
 from scail.model import Model, Settings, check_method
 from scail.network import Network, extract_features
 from scail.next_state import Circumstances, check_lesson, lesson_of, next_state
 from scail.outlook import estimate, notes_on
-from scail.recipes import Experiment
+from scail.recipes import Experiment, with_epochs
 from scail.store import Checkpoint
 from scail.training import Progress
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import tyro
 
 from scail.launch import started_ranks
-from scail.recipes import RECIPES, Experiment, Schedule, Select
+from scail.recipes import RECIPES, TRAININGS, Experiment, Schedule, Select, with_epochs, with_number
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,7 @@ class Run:
 
 def experiment_of(run: Run) -> Experiment:
     """The configuration that these options ask for: the recipe, with the given values in place of its own."""
-    recipe = RECIPES[run.recipe](run.dataset)
-    schedules: dict[str, Any] = {**_schedules(run, recipe)}
+    recipe = _with_numbers(run, RECIPES[run.recipe](run.dataset))
     states = _numbers("--states", run.states, "a number, or sizes as 50,10,10")
     given_values: dict[str, Any] = {
         "network": run.network, "threads": run.threads, "classes": run.classes, "image_size": run.image_size,
@@ -131,7 +130,6 @@ def experiment_of(run: Run) -> Experiment:
     selects: tuple[Select, ...] | None = None if run.select == "both" else (run.select,)
     return replace(
         recipe,
-        **schedules,
         states=states[0] if len(states) == 1 else states,
         first_state=_first_state(run.first_state),
         memory=run.memory
@@ -163,34 +161,30 @@ def devices_of(run: Run) -> int:
     return started[1] // run.nodes
 
 
-def _schedules(run: Run, recipe: Experiment) -> dict[str, Schedule]:
-    """The recipe's schedules, with the numbers that were given."""
-    given = (None, None) if run.epochs is None else _numbers("--epochs", run.epochs, "E, or E0,E")
+def _with_numbers(run: Run, recipe: Experiment) -> Experiment:
+    """The recipe with the numbers of its schedules that were given."""
+    given = () if run.epochs is None else _numbers("--epochs", run.epochs, "E, or E0,E")
     if len(given) > 2:
         raise ValueError(f"--epochs {run.epochs}: expected E, or E0,E")
-    found = dict.fromkeys(("first", "bic_first"), (given[0], run.lr)) | {"later": (given[-1], run.lr)}
-    found |= dict.fromkeys(("balanced", "distill", "bic"), (given[-1], None))
-    changed = {"bic_correction_schedule": recipe.bic_correction_schedule}
-    for name, (epochs, lr) in found.items():
-        values = {"epochs": epochs, "lr": lr, "batch_size": run.batch_size}
-        schedule = getattr(recipe, f"{name}_schedule")
-        changed[f"{name}_schedule"] = replace(schedule, **{k: v for k, v in values.items() if v is not None})
-    for part in filter(None, (run.schedule or "").split(",")):
-        name, what, value = _number_of_schedule(part, changed)
-        changed[name] = replace(changed[name], **{what: value})
-    return changed
+    found = with_epochs(recipe, (given[0], given[-1]) if given else None)
+    numbers: list[tuple[str, str, float | None]] = [(name, "batch_size", run.batch_size) for name in TRAININGS]
+    numbers += [(name, "lr", run.lr) for name in ("first", "bic_first", "later")]
+    numbers += [_number_of_schedule(part) for part in filter(None, (run.schedule or "").split(","))]
+    for name, what, value in numbers:
+        found = found if value is None else with_number(found, name, what, value)
+    return found
 
 
-def _number_of_schedule(text: str, schedules: Mapping[str, Schedule]) -> tuple[str, str, Any]:
+def _number_of_schedule(text: str) -> tuple[str, str, float]:
     """Which schedule is meant, what of it, and the new value: of `distill.lr=2`, say."""
     said, _, value = text.strip().partition("=")
     name, _, what = said.replace("-", "_").partition(".")
-    if f"{name}_schedule" not in schedules:
-        known = ", ".join(known.removesuffix("_schedule").replace("_", "-") for known in schedules)
-        raise ValueError(f"--schedule {text}: expected NAME.WHAT=N, as distill.lr=2, with a NAME of {known}")
+    if name not in (known := (*TRAININGS, "bic_correction")):
+        names = ", ".join(known).replace("_", "-")
+        raise ValueError(f"--schedule {text}: expected NAME.WHAT=N, as distill.lr=2, with a NAME of {names}")
     kinds = {field: kind for field, kind in get_type_hints(Schedule).items() if kind in (int, float)}
     try:
-        return f"{name}_schedule", what, kinds[what](value)
+        return name, what, kinds[what](value)
     except KeyError:
         raise ValueError(f"--schedule {text}: expected one of {', '.join(kinds)} after {name}.") from None
     except ValueError:

@@ -166,6 +166,26 @@ SCHEDULES: dict[str, tuple[str, ...]] = {
 """Which schedules of an experiment each trainer uses: the others change none of its numbers."""
 
 
+TRAININGS = ("first", "later", "balanced", "distill", "bic_first", "bic")
+"""The schedules that go through images, by their short names; BiC's correction goes through stored scores only."""
+
+
+def with_number(experiment: Experiment, name: str, what: str, value: float) -> Experiment:
+    """The same with one number of a schedule changed: of `distill`, say, `lr`."""
+    changed = replace(getattr(experiment, f"{name}_schedule"), **{what: value})
+    return replace(experiment, **{f"{name}_schedule": changed})
+
+
+def with_epochs(experiment: Experiment, epochs: int | tuple[int, int] | None) -> Experiment:
+    """The same with other numbers of epochs: of every state, or of the first and of the later ones."""
+    if epochs is None:
+        return experiment
+    first, later = (epochs, epochs) if isinstance(epochs, int) else epochs
+    for name in TRAININGS:
+        experiment = with_number(experiment, name, "epochs", first if "first" in name else later)
+    return experiment
+
+
 SMALL_IMAGES = ("glyphs", "digits", "cifar100")
 """Data sets of small images: the paper's CIFAR-100 column is theirs."""
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
@@ -12,71 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from scail.archive import Kept
 from scail.evaluation import ERROR_KINDS
-from scail.recipes import SCHEDULES
 from scail.report.claims import CLAIMS, Place, hold, place_of, top5_by_place
 from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of, text_of
 from scail.report.paper import DATASETS, WITHOUT_MEMORY, published
+from scail.report.settings import BASE, group_by_settings, titles_of
 from scail.results import AVERAGING, summarise, summarise_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_VARIES = ("seed",)
-"""What of an experiment tells two runs of one table apart, beside Z, B and the class order."""
-BASE = "base"
-
-
-def settings_of(kept: Kept) -> str:
-    """What must be alike for numbers to stand in one table."""
-    configuration = kept.configuration
-    experiment = {name: value for name, value in configuration["experiment"].items() if name not in _VARIES}
-    return json.dumps({"dataset": configuration["dataset"], "experiment": experiment}, sort_keys=True)
-
-
-def group_by_settings(kept: Iterable[Kept]) -> list[list[Kept]]:
-    """Runs that may stand in one table, together: what was trained with other schedules is another table's."""
-    alike: dict[str, list[Kept]] = {}
-    for one in kept:
-        alike.setdefault(settings_of(one), []).append(one)
-    groups = []
-    for of in alike.values():
-        for schedules in schedules_in(of):
-            matching = [found for one in of if (found := one.matching(schedules)).parts]
-            groups += [sorted(matching, key=_place_order)] if matching else []
-    return groups
-
-
-def schedules_in(kept: Iterable[Kept]) -> list[dict[str, Any]]:
-    """The sets of schedules that go together: what most runs of each trainer had, then whatever differs from it."""
-    had: dict[str, list[dict[str, Any]]] = {}
-    for part in (part for one in kept for part in one.parts):
-        for trainer in dict.fromkeys(row.trainer for row in part.rows):
-            had.setdefault(trainer, []).append({name: part.made["schedules"][name] for name in SCHEDULES[trainer]})
-    usual: dict[str, Any] = {}
-    for of in sorted(had.values(), key=lambda of: -max(map(of.count, of))):
-        agreeing = [used for used in of if _agree(used, usual)]
-        most = max(agreeing, key=of.count) if agreeing else {}
-        usual |= most
-    found = [usual]
-    for used in (used for of in had.values() for used in of):
-        if all(name in usual and usual[name] == value for name, value in used.items()):
-            continue
-        apart = {name: value for name, value in used.items() if usual.get(name) != value}
-        fits = [one for one in found[1:] if _agree(used, one) and any(one.get(name) == apart[name] for name in apart)]
-        if fits:
-            fits[0].update(used)
-        else:
-            found.append(dict(used))
-    return found
-
-
-def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(other.get(name, value) == value for name, value in one.items())
-
-
-def _place_order(kept: Kept) -> tuple[bool, int, float]:
-    states, share = place_of(kept)
-    return (share == "0%", states, -float(share.removesuffix("%")))
 
 
 def columns_of(group: Sequence[Kept]) -> Columns:
@@ -139,40 +80,6 @@ def compared(groups: Sequence[Sequence[Kept]]) -> str:
 def with_selection(summary: Mapping[str, Any], select: str | None) -> Mapping[str, Any]:
     """Only the methods whose exemplars were chosen so."""
     return {**summary, "methods": [record for record in summary["methods"] if record["select"] == select]}
-
-
-def titles_of(of_settings: Sequence[Kept]) -> list[str]:
-    """What sets each of these apart from what most of them have, where there is a most; else from the defaults.
-
-    A schedule that none of its rows had is taken to be the common one: nothing is said of it.
-    """
-    experiments = [kept.configuration["experiment"] for kept in of_settings]
-    had = [(name, value) for one in experiments for name, value in one.items() if name.endswith("_schedule")]
-    common = {
-        name: max((v for n, v in had if n == name), key=[v for n, v in had if n == name].count) for name, _ in had
-    }
-    flat = [
-        _flat(kept.configuration["dataset"], {**common, **kept.configuration["experiment"]}) for kept in of_settings
-    ]
-    names = list(dict.fromkeys(name for one in flat for name in one))
-    counts = {name: Counter(one.get(name) for one in flat) for name in names}
-    usual = {name: max(of, key=lambda value: (of[value], value is None)) for name, of in counts.items()}
-    titles = []
-    for one in flat:
-        apart = {name: one.get(name) for name in names if one.get(name) != usual[name]}
-        titles.append(", ".join(f"{name} {value or 'by default'}" for name, value in apart.items()) or BASE)
-    return [title if titles.count(title) == 1 else f"{title} ({n + 1})" for n, title in enumerate(titles)]
-
-
-def _flat(dataset: Mapping[str, Any], experiment: Mapping[str, Any]) -> dict[str, str]:
-    """Settings by name, as they are said: `network`, `later lr`, ..."""
-    found = {"images": dataset["split"], "from": str(dataset["name"])}
-    for name, value in experiment.items():
-        if name.endswith("_schedule"):
-            found |= {f"{name.removesuffix('_schedule')} {part}".replace("_", " "): str(v) for part, v in value.items()}
-        elif name not in _VARIES:
-            found[name.replace("_", " ")] = "all" if value is None else "yes" if value is True else str(value)
-    return found
 
 
 def section(group: Sequence[Kept], picture: str) -> str:
