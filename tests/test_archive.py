@@ -103,6 +103,43 @@ class TestArchive:
         }  # fmt: skip
         assert "DeeSIL" in said and "ScaIL" in said
 
+    def test_full_is_known_from_another_number_of_states_and_images(self, place, capsys, tmp_path):
+        results = tmp_path / "kept"
+        shutil.copytree(place / "kept", results)
+        (tmp_path / "grid.yaml").write_text(GRID.replace("states: 3", "states: 2").replace("[12, 6]", "8"))
+        arguments = "grid", tmp_path / "grid.yaml", "--jobs", 1, "--store", place / "store", "--results", results
+        code, said, _ = call(capsys, *arguments, "--out", tmp_path / "run")
+        run = tmp_path / "run" / "digits-z2-b8-seed1"
+        assert code == 0 and {r["method"] for r in lines(run / "results.jsonl")} == {"ft", "scail"}
+        assert "Full" in said
+        kept = Archive(results).find(json.loads((run / "config.json").read_text()))
+        lender = Archive(place / "kept").all()[0]
+        full = [row for row in lender.rows if row.method == "full"]
+        assert [row for row in kept.rows if row.method == "full"] == full and full
+        assert kept.parts[1].made == lender.parts[0].made  # with how it was made
+        before = (results / "digits-z2-b8-seed1.jsonl").read_bytes()
+        code, said, _ = call(capsys, *arguments, "--out", tmp_path / "again")
+        assert code == 0 and "0 configurations were run" in said and "Full" in said
+        assert (results / "digits-z2-b8-seed1.jsonl").read_bytes() == before
+        call(capsys, "results", results, "--out", tmp_path / "results.md")
+        how = [line for line in (tmp_path / "results.md").read_text().splitlines() if line.startswith("| `scail")]
+        assert sorted(line.split("|")[5].strip() for line in how) == ["1", "2"]  # the run that has Full is counted once
+
+    def test_full_of_other_data_orders_or_schedules_is_not_taken(self, place):
+        archive = Archive(place / "kept")
+        config = json.loads((place / "run" / "digits-z3-b12-seed1" / "config.json").read_text())
+        other = {**config, "memory": 9, "state_sizes": [3, 3]}
+        experiment = config["experiment"]
+        first = {**experiment["first_schedule"], "epochs": 2}
+        assert archive.find(other).pairs == {("full", None)}
+        for changed in (
+            {**other, "class_order": other["class_order"][::-1]},
+            {**other, "dataset": {**other["dataset"], "fingerprint": "another"}},
+            {**other, "experiment": {**experiment, "seed": 2}},
+            {**other, "experiment": {**experiment, "first_schedule": first}},
+        ):
+            assert archive.find(changed).pairs == set()
+
     def test_runs_that_were_finished_before_are_kept_too(self, place, capsys, tmp_path):
         code, said, _ = call(capsys, "grid", place / "grid.yaml", "--jobs", 1, "--out", place / "run", "--store",
                              place / "store", "--results", tmp_path / "kept")  # fmt: skip
@@ -135,7 +172,7 @@ class TestArchive:
         assert code == 0 and {r["method"] for r in run} == {"ft"}  # Full knows no later states
         config = json.loads((tmp_path / "run" / "digits-z3-b12-seed1" / "config.json").read_text())
         found = Archive(results).find(config)
-        assert found is not None and found.pairs == {("ft", "random"), ("full", None)}
+        assert found.pairs == {("ft", "random"), ("full", None)}
         assert [r.top5 for r in found.rows if r.method == "ft"] == [r["top5"] for r in run]
         before = json.loads((place / "run" / "digits-z3-b12-seed1" / "config.json").read_text())
         assert Archive(results).find(before).rows == Archive(place / "kept").find(before).rows

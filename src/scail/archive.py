@@ -111,14 +111,21 @@ class Archive:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"--results {folder}: is a file; give a directory")
-        self._files = {json.loads(_first_line(path))["key"]: path for path in sorted(self.folder.glob("*.jsonl"))}
+        self._files = dict[str, Path]()
+        self._alike = dict[str, list[Path]]()
+        """Configurations that differ in Z and B only: they have the same Full."""
+        for path in sorted(self.folder.glob("*.jsonl")):
+            configuration = json.loads(_first_line(path))
+            self._files[configuration["key"]] = path
+            self._alike.setdefault(_beside_states_and_memory(configuration), []).append(path)
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def find(self, config: Mapping[str, Any]) -> Kept | None:
-        """What is known of this configuration."""
-        return self.get(key_of_configuration(config), schedules_of(config))
+    def find(self, config: Mapping[str, Any]) -> Kept:
+        """What is known of this configuration; Full, which knows nothing of Z and B, from others too."""
+        kept, schedules = self._own(config), schedules_of(config)
+        return Kept(kept.configuration, [*kept.parts, *self._lent(kept, schedules)]).matching(schedules)
 
     def get(self, key: str, schedules: Schedules) -> Kept | None:
         """What is known of the configuration with this key, with these schedules."""
@@ -129,20 +136,40 @@ class Archive:
         """Every configuration, by file name, with whatever schedules."""
         return [read_kept(path) for path in sorted(self._files.values())]
 
-    def add(self, config: Mapping[str, Any], rows: Iterable[Row], seconds: float) -> Path:
+    def add(self, config: Mapping[str, Any], rows: Iterable[Row], seconds: float) -> None:
         """Keep the rows of a finished run; those of methods that were measured before are left as they are."""
-        key, schedules = key_of_configuration(config), schedules_of(config)
-        path = self._files.setdefault(key, self._free_path(config))
-        kept = read_kept(path) if path.exists() else Kept({"key": key, **configuration_of(config)}, [])
+        kept, schedules = self._own(config), schedules_of(config)
         known = kept.matching(schedules).pairs
         new = [row for row in rows if (row.method, row.select) not in known]
         made = {name: config.get(name) for name in ("commit", "started", "provenance")}
-        made |= {"command": plain_command(config["command"]), "schedules": schedules}
-        if new:
+        made |= {"command": plain_command(config["command"]), "schedules": schedules, "seconds": round(seconds, 1)}
+        self._append(config, kept, [Part(made, new)] if new else [])
+
+    def add_lent(self, config: Mapping[str, Any]) -> None:
+        """Keep with this configuration what is known of it from others: Full."""
+        kept = self._own(config)
+        self._append(config, kept, self._lent(kept, schedules_of(config)))
+
+    def _own(self, config: Mapping[str, Any]) -> Kept:
+        """What the file of this configuration has, if there is one."""
+        path = self._files.get(key := key_of_configuration(config))
+        return read_kept(path) if path else Kept({"key": key, **configuration_of(config)}, [])
+
+    def _lent(self, kept: Kept, schedules: Schedules) -> list[Part]:
+        """Full, where `kept` has none, from the first configuration that differs in Z and B only."""
+        if ("full", None) in kept.matching(schedules).pairs:
+            return []
+        for path in self._alike.get(_beside_states_and_memory(kept.configuration), ()):
+            for part in read_kept(path).matching(schedules).parts:
+                if full := [row for row in part.rows if row.method == "full"]:
+                    return [Part(part.made, full)]
+        return []
+
+    def _append(self, config: Mapping[str, Any], kept: Kept, parts: Sequence[Part]) -> None:
+        if parts:
             self.folder.mkdir(parents=True, exist_ok=True)
-            parts = [*kept.parts, Part({**made, "seconds": round(seconds, 1)}, new)]
-            write_text(path, "".join(_lines(Kept(kept.configuration, parts))))
-        return path
+            path = self._files.setdefault(kept.configuration["key"], self._free_path(config))
+            write_text(path, "".join(_lines(Kept(kept.configuration, [*kept.parts, *parts]))))
 
     def _free_path(self, config: Mapping[str, Any]) -> Path:
         data, states, seed = config["dataset"]["name"], len(config["state_sizes"]), config["experiment"]["seed"]
@@ -166,6 +193,12 @@ def plain_command(command: Sequence[str]) -> str:
         else:
             kept.append(str(word))
     return shlex.join(kept)
+
+
+def _beside_states_and_memory(configuration: Mapping[str, Any]) -> str:
+    """All of a configuration that Full depends on, and settings of others."""
+    rest = {name: value for name, value in configuration.items() if name not in ("key", "state_sizes", "memory")}
+    return json.dumps(rest, sort_keys=True)
 
 
 def _first_line(path: Path) -> str:

@@ -108,6 +108,7 @@ def grid_command(grid: Grid) -> None:
     from scail.grid import is_finished, settle
     from scail.loggers import check_logger, logging_to
     from scail.runner import run_cells
+    from scail.setup import config_of
 
     if grid.logger:
         check_logger(grid.logger)
@@ -135,6 +136,9 @@ def grid_command(grid: Grid) -> None:
             run_cells(
                 todo, store=grid.store, jobs=grid.jobs, begin=begin, receive=receive, finished=keep, engine=engine
             )
+        if archive is not None:
+            for cell in settled.cells:
+                archive.add_lent(config_of(cell.setup))
         _print_tables(out, todo, archive, console)
 
 

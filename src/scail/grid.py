@@ -76,12 +76,11 @@ def settle(wanted: Sequence[Wanted], out: Path, archive: Archive | None = None) 
 
 def _unknown_part(setup: Setup, archive: Archive | None) -> Setup:
     """Without the methods whose numbers are known."""
-    kept = archive.find(config_of(setup)) if archive is not None else None
-    if kept is None:
+    if archive is None:
         return setup
+    known = archive.find(config_of(setup)).pairs
     lines = [
-        replace(line, methods=tuple(m for m in line.methods if (m, line.select) not in kept.pairs))
-        for line in setup.lines
+        replace(line, methods=tuple(m for m in line.methods if (m, line.select) not in known)) for line in setup.lines
     ]
     return replace(setup, lines=tuple(line for line in lines if line.methods))
 

@@ -83,7 +83,7 @@ def set_up(experiment: Experiment, dataset: Dataset | None = None) -> Setup:
             f"memory of {memory} images for {len(order)} classes: in the end only the earliest {memory} keep one",
         )
     past = states[-1].past_classes
-    if "bic" in methods and 2 * memory <= 3 * past:
+    if "bic" in methods and memory <= past:
         notes += (
             f"BiC: with a memory of {memory} images for {past} past classes nothing can be held out in the last states",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -211,7 +212,8 @@ def _by_place(group: Sequence[Kept]) -> dict[Place, list[Kept]]:
 def _provenance(group: Sequence[Kept]) -> str:
     """Each command once, with what it ran on and how long its configurations took together."""
     runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    once = {id(part.made): part.made for one in group for part in one.parts}  # a run may serve several settings
+    # A run may serve several settings, and Full several configurations.
+    once = {json.dumps(part.made, sort_keys=True): part.made for one in group for part in one.parts}
     for made in once.values():
         versions = made["provenance"]
         names = f"scail {versions['scail']}, torch {versions['torch']}, Python {versions['python']}"

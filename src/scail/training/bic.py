@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from scail.exemplars import places
 from scail.network import Network
 from scail.recipes import Schedule
 from scail.seeding import generator_for
@@ -48,8 +49,8 @@ class Bic(Trainer):
         newest = torch.tensor([task.past_classes, task.num_classes])
         plain = {"alpha": torch.ones(()), "beta": torch.zeros(()), "newest": newest}
         rows = held_out(task)[1] if task.past_classes else torch.empty(0, dtype=torch.int64)
-        if len(rows) == 0:
-            return plain  # nothing is held out: nothing can be learned
+        if not (task.labels[rows] >= task.past_classes).any():
+            return plain  # nothing is held out, or of past classes alone: nothing can be learned
         linear = trained.network.linear
         with torch.no_grad():
             scores = torch.addmm(linear.bias, trained.features_ND[rows], linear.weight.T)
@@ -67,24 +68,26 @@ class Bic(Trainer):
         if state == 0:
             return self.first.settings(state)
         stages = {"stage1": asdict(self.schedule), "stage2": asdict(self.correction)}
-        return {"trainer": "bic", "version": 1, "loop": LOOP_VERSION, **stages}
+        return {"trainer": "bic", "version": 2, "loop": LOOP_VERSION, **stages}
 
 
 def held_out(task: Task) -> tuple[Tensor, Tensor]:
-    """Rows to train on, and rows held out: ceil(10 %) of each past class's exemplars, and as many of each new class.
+    """Rows to train on, and rows held out: ceil(10 %) of each past class's exemplars, and as many of new classes.
 
     Of q exemplars, best first, those at positions 1, 10, 20, ... are held out: always the same ones, however small the
     memory of a class becomes: once a class is past, no state trains on them. A class with one exemplar keeps it for
-    training; where most have but one, nothing is held out: what is left would be no balanced set. Held-out exemplars
-    are exemplars: they count in B.
+    training. New classes give as many as past ones on average, so that no side is the larger one by itself. Held-out
+    exemplars are exemplars: they count in B.
     """
     rows = [(task.labels == label).nonzero().flatten() for label in range(task.num_classes)]
-    past = [[p for p in range(1, len(of)) if p == 1 or p % 10 == 0] for of in rows[: task.past_classes]]
-    usual = round(sum(map(len, past)) / len(past))
-    chosen = [of[positions if usual else []] for of, positions in zip(rows, past, strict=False)]
-    for label in range(task.past_classes, task.num_classes):
+    past, new = rows[: task.past_classes], range(task.past_classes, task.num_classes)
+    chosen = [of[[p for p in range(1, len(of)) if p == 1 or p % 10 == 0]] for of in past]
+    of_past = sum(map(len, chosen))
+    of_new = max(1, round(of_past * len(new) / len(past))) if of_past else 0
+    giving = [label for label in new if len(rows[label]) > 1]
+    for label, count in zip(giving, places(of_new, len(giving)), strict=True):
         order = torch.randperm(len(rows[label]), generator=generator_for(task.seed, "held out", label))
-        chosen.append(rows[label][order[: min(usual, len(order) - 1)]])
+        chosen.append(rows[label][order[: min(count, len(order) - 1)]])
     away = torch.cat(chosen)
     kept = torch.ones(len(task.labels), dtype=torch.bool)
     kept[away] = False
