@@ -108,6 +108,14 @@ def test_it_is_the_benchmarks_learner_to_the_bit(tiny, tmp_path, trainer, select
         assert torch.equal(mine.head().scores(features), theirs)
 
 
+@pytest.mark.parametrize(("method", "distils"), [("ft", False), ("bic", False), ("icarl", True), ("ft_distill", True)])
+def test_distillation_does_not_heed_labels_of_known_classes_and_says_so(method, distils, capsys):
+    clf = little(memory=8, method=method, verbose=True).learn(*little_images("a", "b"))
+    capsys.readouterr()
+    clf.learn(*little_images("a", "c"))
+    assert ("what it said before, whatever their label" in capsys.readouterr().out) == distils
+
+
 def test_more_of_an_old_class_is_rehearsed_and_said(capsys):
     clf = little(memory=8, verbose=True).learn(*little_images("a", "b"))
     before = clf.model_

@@ -57,6 +57,7 @@ def test_learn_extends_and_info_and_evaluate_tell(model, run, tmp_path):
     more = write_images(tmp_path / "more", "cat", "ant", seed=1)
     code, said, _ = run("learn", model, more)
     assert code == 0 and "5 more images of 1 known class(es), ant: rehearsed" in said
+    assert "iCaRL learns to say of these images what it said before, whatever their label; what reads" in said
     code, said, _ = run("info", model)
     assert code == 0 and "state 0: ant, bee\nstate 1: cat" in said and "method icarl, herding exemplars" in said
     info = json.loads(run("info", model, "--json")[1])

@@ -24,6 +24,10 @@ def notes_on(lesson: Lesson, settings: Settings) -> list[str]:
             f"{len(lesson.more)} more images of {len(lesson.seen_again)} known class(es), {_some(lesson.seen_again)}: "
             f"rehearsed in this state; {kept}, and its initial classifier stays as it was"
         )
+        if METHODS[settings.method].trainer == "distill":
+            gains = "; what reads the exemplars (icarl) gains by them" if settings.exemplar_places else ""
+            label = METHODS[settings.method].label
+            notes.append(f"{label} learns to say of these images what it said before, whatever their label{gains}")
     if len(lesson.classes) == 1:
         notes.append("only one class is known: there is nothing to tell it apart from yet")
     if 0 < settings.exemplar_places < len(lesson.classes):
