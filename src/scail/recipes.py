@@ -229,6 +229,7 @@ def cifar100_cpu(dataset: str = "cifar100") -> Experiment:
         images_per_class=200,
         first_schedule=first,
         later_schedule=replace(base.later_schedule, epochs=12),
+        balanced_schedule=replace(base.balanced_schedule, lr=0.1),
         distill_schedule=replace(base.distill_schedule, epochs=14),
         bic_first_schedule=first,
         bic_schedule=replace(base.bic_schedule, epochs=12, lr=0.1),
