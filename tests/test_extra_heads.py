@@ -260,6 +260,33 @@ def test_duet_of_one_class_alone_has_nothing_to_weigh():
     assert heads.duet(evidence).scores(X).isfinite().all()
 
 
+def test_icarls_duet_adds_the_layer_and_the_exemplar_means_at_equal_spread():
+    # Features (3, 4) and (0, 2) of classes 0 and 1: means of unit length (0.6, 0.8) and (0, 1).
+    evidence = make_evidence([[1, 0], [0, 2]], [1, 0], [[1, 0], [0, 2]], [1, 0], [0, 1], [[3, 4], [0, 2]], [0, 1])
+    # The layer says (4, 8) and (1, 4) of them: a spread of 2 and 1.5, 1.75 in the mean; the means (5, 4) and (1.6, 2):
+    # 0.5 and 0.2, 0.35 in the mean.
+    # Of (2, 1): the layer 3 and 2, the means 2 and 1.
+    expected = torch.tensor([[3 / 1.75 + 2 / 0.35, 2 / 1.75 + 1 / 0.35]])
+    torch.testing.assert_close(heads.icarl_duet(evidence).scores(torch.tensor([[2.0, 1.0]])), expected)
+
+
+def test_icarls_duet_knows_a_class_without_exemplars_by_the_layer_alone():
+    evidence, features, _ = with_images([3, 0, 30, 25, 20], past=2)
+    rows = torch.randn(5, 3, generator=torch.Generator().manual_seed(3))
+    evidence = replace(evidence, weight_CD=rows)
+    scores, layer = heads.icarl_duet(evidence).scores(features), heads.ft(evidence).scores(features)
+    of_exemplars = scores - layer / layer_spread(evidence)
+    torch.testing.assert_close(of_exemplars[:, 1], of_exemplars[:, [0, 2, 3, 4]].mean(1), rtol=1e-4, atol=1e-4)
+    none = {"exemplar_features_ED": torch.zeros(0, 3), "exemplar_labels_E": torch.zeros(0, dtype=torch.int64)}
+    torch.testing.assert_close(heads.icarl_duet(replace(evidence, **none)).scores(features), layer)
+
+
+def layer_spread(evidence):
+    """Mean spread of the layer's scores on exemplars, over the classes that have some."""
+    known = evidence.exemplar_labels_E.unique()
+    return float(heads.ft(evidence).scores(evidence.exemplar_features_ED)[:, known].numpy().std(axis=1).mean())
+
+
 @pytest.mark.parametrize("head", [heads.slda, heads.ridge])
 def test_a_class_without_images_is_never_predicted(head):
     evidence, features, _ = with_images([3, 0, 30, 25, 20], past=2)

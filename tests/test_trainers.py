@@ -645,7 +645,7 @@ RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
 def test_every_method_has_the_selection_of_its_own_paper_and_ft_both(tiny):
     expected = dict.fromkeys(FT_HEADS, (HERDING, RANDOM))
     expected |= dict.fromkeys(("ft_bal", "e2e", "deesil"), (RANDOM,))
-    expected |= dict.fromkeys(("icarl", "ft_distill", "bic"), (HERDING,))
+    expected |= dict.fromkeys(("icarl", "ft_distill", "icarl_duet", "bic"), (HERDING,))
     expected |= dict.fromkeys(("lwf", "ft_nomem", "full"), (NONE,))
     assert lines_by_method(tiny) == expected
 
@@ -659,7 +659,8 @@ def test_a_selection_that_is_asked_for_holds_for_every_method_with_a_memory(tiny
 
 def test_without_a_memory_there_is_one_trajectory_per_trainer_and_none_that_needs_exemplars(tiny):
     lines = lines_by_method(replace(tiny, memory=0))
-    assert set(METHODS) - set(lines) == {"ft_nem", "ft_bal", "icarl", "bic", "e2e", "slda", "ridge", "duet"}
+    left_out = {"ft_nem", "ft_bal", "icarl", "bic", "e2e", "slda", "ridge", "duet", "icarl_duet"}
+    assert set(METHODS) - set(lines) == left_out
     assert all(found == (NONE,) for found in lines.values())
     trainers = [line.trainer for line in set_up(replace(tiny, memory=0)).lines]
     assert sorted(trainers) == ["distill", "fine_tune", "frozen_svm", "joint"]

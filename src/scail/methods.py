@@ -71,6 +71,10 @@ METHODS: dict[str, Method] = {
     ),
     "ridge": Method("ridge", "ridge regression on features", heads.ridge, needs_exemplars=True, in_paper=False),
     "duet": Method("duet", "SIW^mc and ridge, added", heads.duet, needs_exemplars=True, in_paper=False),
+    "icarl_duet": Method(
+        "iCaRL^duet", "FT^distill and iCaRL, added", heads.icarl_duet, "distill", "herding", needs_exemplars=True,
+        in_paper=False,
+    ),
     "full": Method("Full", "one training on all classes with all data: the reference", heads.ft, "joint"),
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Heads: pure functions from what a bounded learner may keep (`Evidence`) to a classifier (`LinearHead`)."""
 
 from scail.heads.bic import bic
-from scail.heads.duet import duet
+from scail.heads.duet import duet, icarl_duet
 from scail.heads.evidence import Evidence, LinearHead
 from scail.heads.ft import ft
 from scail.heads.il2m import il2m
@@ -18,6 +18,6 @@ from scail.heads.tau_norm import tau_norm
 from scail.heads.wa import wa
 
 __all__ = [
-    "Evidence", "LinearHead", "bic", "duet", "ft", "ft_init", "ft_init_l2", "ft_l2", "ft_nem", "il2m", "prior", "ridge",
-    "scail", "scale_past_weights", "siw", "siw_mc", "slda", "svm", "tau_norm", "wa",
+    "Evidence", "LinearHead", "bic", "duet", "ft", "ft_init", "ft_init_l2", "ft_l2", "ft_nem", "icarl_duet", "il2m",
+    "prior", "ridge", "scail", "scale_past_weights", "siw", "siw_mc", "slda", "svm", "tau_norm", "wa",
 ]  # fmt: skip
