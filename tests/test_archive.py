@@ -140,6 +140,32 @@ class TestArchive:
         ):
             assert archive.find(changed).pairs == set()
 
+    def test_two_grids_may_add_to_one_configuration(self, place, tmp_path):
+        config = json.loads((place / "run" / "digits-z3-b12-seed1" / "config.json").read_text())
+        rows = Archive(place / "kept").find(config).rows
+        one, other = Archive(tmp_path / "kept"), Archive(tmp_path / "kept")
+        one.add(config, [row for row in rows if row.method == "ft"], 1.0)
+        other.add(config, [row for row in rows if row.method != "ft"], 1.0)
+        one.add({**config, "memory": 9}, [row for row in rows if row.method == "ft"], 1.0)
+        assert sorted(path.stem for path in (tmp_path / "kept").iterdir()) == [
+            "digits-z3-b12-seed1",
+            "digits-z3-b9-seed1",
+        ]
+        assert Archive(tmp_path / "kept").find(config).pairs == Archive(place / "kept").find(config).pairs
+        lent = Archive(tmp_path / "kept").all()[1]
+        assert lent.pairs == {("ft", "random"), ("full", None)}  # Full of what came meanwhile
+
+    def test_a_finished_run_is_not_run_again_because_full_is_known_by_now(self, place, capsys, tmp_path):
+        results = tmp_path / "kept"
+        results.mkdir()
+        shutil.copy(place / "kept" / "digits-z3-b12-seed1.jsonl", results)
+        (tmp_path / "grid.yaml").write_text(GRID.replace("[12, 6]", "6"))
+        arguments = "grid", tmp_path / "grid.yaml", "--jobs", 1, "--out", tmp_path / "run", "--store", place / "store"
+        assert "1 configurations were run" in call(capsys, *arguments)[1]
+        code, said, _ = call(capsys, *arguments, "--results", results)
+        assert code == 0 and "0 configurations were run" in said
+        assert Archive(results).all()[1].pairs == {("ft", "random"), ("scail", "random"), ("full", None)}
+
     def test_runs_that_were_finished_before_are_kept_too(self, place, capsys, tmp_path):
         code, said, _ = call(capsys, "grid", place / "grid.yaml", "--jobs", 1, "--out", place / "run", "--store",
                              place / "store", "--results", tmp_path / "kept")  # fmt: skip
@@ -194,15 +220,15 @@ class TestArchive:
 
         parts = [part("fine_tune", later=0.5), part("fine_tune"), part("fine_tune"), part("distill", distill=9.0)]
         parts += [part("distill"), part("distill"), part("balanced"), part("balanced", later=0.5), part("joint")]
-        parts += [part("bic", bic=8.0), part("bic", bic=7.0)]
+        parts += [part("bic", bic=8.0), part("bic", bic=7.0), part("balanced", balanced=3.0), part("balanced")]
         groups = group_by_settings([replace(kept, parts=parts)])
         trainers = [[row.trainer for row in group[0].rows] for group in groups]
         assert trainers == [
-            ["fine_tune", "fine_tune", "distill", "distill", "balanced", "joint", "bic"],
-            ["fine_tune", "balanced", "joint"], ["distill"], ["bic"],
+            ["fine_tune", "fine_tune", "distill", "distill", "balanced", "joint", "bic", "balanced"],
+            ["fine_tune", "balanced", "joint"], ["distill"], ["joint", "balanced"], ["bic"],
         ]  # fmt: skip
         titles = titles_of([group[0] for group in groups])
-        assert titles == ["base", "later lr 0.5", "distill lr 9.0", "bic lr 7.0"]
+        assert titles == ["base", "later lr 0.5", "distill lr 9.0", "balanced lr 3.0", "bic lr 7.0"]
 
         # A value that another schedule has too is not the common one for that.
         parts = [part("bic", bic_first=0.2), part("bic", bic_first=0.2), part("bic"), part("fine_tune", later=0.5)]

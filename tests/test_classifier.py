@@ -108,6 +108,15 @@ def test_it_is_the_benchmarks_learner_to_the_bit(tiny, tmp_path, trainer, select
         assert torch.equal(mine.head().scores(features), theirs)
 
 
+@pytest.mark.parametrize(("memory", "said"), [(2, True), (3, False)])
+def test_bic_says_when_it_cannot_hold_out_anything(memory, said, capsys):
+    clf = little(memory=memory, method="bic", verbose=True).learn(*little_images("a", "b"))
+    first = capsys.readouterr().out
+    clf.learn(*little_images("c"))
+    assert "nothing is corrected" not in first
+    assert ("no past class has two exemplars" in capsys.readouterr().out) == said
+
+
 @pytest.mark.parametrize(("method", "distils"), [("ft", False), ("bic", False), ("icarl", True), ("ft_distill", True)])
 def test_distillation_does_not_heed_labels_of_known_classes_and_says_so(method, distils, capsys):
     clf = little(memory=8, method=method, verbose=True).learn(*little_images("a", "b"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -227,6 +226,8 @@ def test_a_tenth_of_the_exemplars_is_held_out_and_as_many_of_new_classes():
     # a class with a single exemplar, or a single image, keeps it for training
     assert sizes_held_out(task_of(past=[11, 1, 0], new=[20, 1], budget=32)) == [2, 0, 0, 1, 0]
     assert sizes_held_out(task_of(past=[11, 1, 0], new=[1, 20], budget=32)) == [2, 0, 0, 0, 1]
+    # a new class keeps at least half of its images
+    assert sizes_held_out(task_of(past=[80, 80], new=[6], budget=160)) == [8, 8, 3]
     # where few have two, these are held out; the new classes give one in all, since none would say nothing of them
     assert sizes_held_out(task_of(past=[2, 1, 1, 1, 1], new=[20, 20], budget=6)) == [1, 0, 0, 0, 0, 1, 0]
 
@@ -350,9 +351,7 @@ def test_there_is_nothing_to_correct_in_state_0():
 def test_there_is_no_correction_where_nothing_can_be_held_out():
     task = task_of(past=[1, 1], new=[20, 20], budget=2)
     assert sizes_held_out(task) == [0, 0, 0, 0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = Bic(JOINT, SCHEDULE, STAGE2).complete(trained_on(task, biased_scores(task.labels, 4, past=2)), task)
+    found = Bic(JOINT, SCHEDULE, STAGE2).complete(trained_on(task, biased_scores(task.labels, 4, past=2)), task)
     assert (found["alpha"], found["beta"]) == (1, 0)
 
 

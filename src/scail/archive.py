@@ -2,7 +2,7 @@
 
 A file begins with the configuration. Then comes one part for each run that added to it: how it was run (schedules,
 command, commit, versions, time), and its rows. What was measured once, in whatever run, is not run again; schedules
-that a method's trainer does not use make no difference to it.
+that a method's trainer does not use make no difference to it, nor do states and memory to Full.
 """
 
 from __future__ import annotations
@@ -111,6 +111,10 @@ class Archive:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"--results {folder}: is a file; give a directory")
+        self._look()
+
+    def _look(self) -> None:
+        """See which files there are: other grids may add some."""
         self._files = dict[str, Path]()
         self._alike = dict[str, list[Path]]()
         """Configurations that differ in Z and B only: they have the same Full."""
@@ -137,21 +141,25 @@ class Archive:
         return [read_kept(path) for path in sorted(self._files.values())]
 
     def add(self, config: Mapping[str, Any], rows: Iterable[Row], seconds: float) -> None:
-        """Keep the rows of a finished run; those of methods that were measured before are left as they are."""
+        """Keep the rows of a finished run, and Full with them where another configuration has it.
+
+        Those of methods that were measured before are left as they are.
+        """
         kept, schedules = self._own(config), schedules_of(config)
         known = kept.matching(schedules).pairs
         new = [row for row in rows if (row.method, row.select) not in known]
         made = {name: config.get(name) for name in ("commit", "started", "provenance")}
-        made |= {"command": plain_command(config["command"]), "schedules": schedules, "seconds": round(seconds, 1)}
-        self._append(config, kept, [Part(made, new)] if new else [])
-
-    def add_lent(self, config: Mapping[str, Any]) -> None:
-        """Keep with this configuration what is known of it from others: Full."""
-        kept = self._own(config)
-        self._append(config, kept, self._lent(kept, schedules_of(config)))
+        made |= {"command": plain_command(config["command"]), "schedules": schedules, "seconds": round(seconds, 3)}
+        parts = [*kept.parts, Part(made, new)] if new else kept.parts
+        lent = self._lent(Kept(kept.configuration, parts), schedules)
+        if len(parts) + len(lent) > len(kept.parts):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self._files.get(kept.configuration["key"]) or self._free_path(config)
+            write_text(path, "".join(_lines(Kept(kept.configuration, [*parts, *lent]))))
 
     def _own(self, config: Mapping[str, Any]) -> Kept:
         """What the file of this configuration has, if there is one."""
+        self._look()
         path = self._files.get(key := key_of_configuration(config))
         return read_kept(path) if path else Kept({"key": key, **configuration_of(config)}, [])
 
@@ -164,12 +172,6 @@ class Archive:
                 if full := [row for row in part.rows if row.method == "full"]:
                     return [Part(part.made, full)]
         return []
-
-    def _append(self, config: Mapping[str, Any], kept: Kept, parts: Sequence[Part]) -> None:
-        if parts:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path = self._files.setdefault(kept.configuration["key"], self._free_path(config))
-            write_text(path, "".join(_lines(Kept(kept.configuration, [*kept.parts, *parts]))))
 
     def _free_path(self, config: Mapping[str, Any]) -> Path:
         data, states, seed = config["dataset"]["name"], len(config["state_sizes"]), config["experiment"]["seed"]

@@ -94,7 +94,9 @@ class Grid:
     store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
     """Where trained states are kept, as in `scail run`. Machines of a cluster need one that all of them reach."""
     results: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """A folder of measured numbers to keep: what is there already is not run, what is finished is added."""
+    """A folder of measured numbers to keep: what is there already is not run, what is finished is added.
+
+    The table of the grid has all of them; the folder of a run only what that run measured."""
     plan: bool = False
     """Print the plan, and end."""
 
@@ -137,8 +139,8 @@ def grid_command(grid: Grid) -> None:
                 todo, store=grid.store, jobs=grid.jobs, begin=begin, receive=receive, finished=keep, engine=engine
             )
         if archive is not None:
-            for cell in settled.cells:
-                archive.add_lent(config_of(cell.setup))
+            for cell in settled.cells:  # what was not run may still have Full from others
+                archive.add(config_of(cell.setup), (), 0.0)
         _print_tables(out, todo, archive, console)
 
 

@@ -25,11 +25,13 @@ def notes_on(lesson: Lesson, settings: Settings) -> list[str]:
             f"rehearsed in this state; {kept}, and its initial classifier stays as it was"
         )
         if METHODS[settings.method].trainer == "distill":
-            gains = "; what reads the exemplars (icarl) gains by them" if settings.exemplar_places else ""
+            gains = "; what reads the exemplars (icarl, icarl_duet) gains by them" if settings.exemplar_places else ""
             label = METHODS[settings.method].label
             notes.append(f"{label} learns to say of these images what it said before, whatever their label{gains}")
     if len(lesson.classes) == 1:
         notes.append("only one class is known: there is nothing to tell it apart from yet")
+    if settings.method == "bic" and lesson.new_classes and settings.exemplar_places <= lesson.known > 0:
+        notes.append("BiC: no past class has two exemplars: none can be held out, and nothing is corrected")
     if 0 < settings.exemplar_places < len(lesson.classes):
         places = settings.exemplar_places
         notes.append(f"memory for {places} exemplars and {len(lesson.classes)} classes: the earliest {places} keep one")

@@ -103,7 +103,7 @@ class Experiment(DataSettings):
     balanced_schedule: Schedule
     """FT^BAL and E2E: the balanced step."""
     distill_schedule: Schedule
-    """iCaRL, FT^distill and LwF, in every state."""
+    """iCaRL, FT^distill, iCaRL^duet and LwF, in every state."""
     bic_first_schedule: Schedule
     """BiC in state 0."""
     bic_schedule: Schedule

@@ -69,7 +69,7 @@ def facts(config: Configuration) -> list[Fact]:
     epochs = sum(run.summary.get("trained_epochs", 0) for run in config.runs)
     seconds = sum(run.summary.get("seconds", 0.0) for run in config.runs)
     methods = {record["method"] for record in summary["methods"]}
-    full = "and Full" if summary["full"] else "Full was not trained: no gap to it"
+    full = "and Full" if summary["full"] else "Full was not trained in this run: no gap to it"
     seeds = f"; seeds {', '.join(str(run.seed) for run in config.runs)}" if len(config.runs) > 1 else ""
     return [
         ("Data", data["name"], f"{data['train_images']:,} training and {data['test_images']:,} test images; {shape}"),

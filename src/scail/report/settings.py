@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scail.archive import Kept
+from scail.archive import Kept, Part
 from scail.recipes import SCHEDULES
 from scail.report.claims import place_of
+from scail.results import Row
 
 _VARIES = ("seed",)
 """What of an experiment tells two runs of one table apart, beside Z, B and the class order."""
@@ -30,10 +31,24 @@ def group_by_settings(kept: Iterable[Kept]) -> list[list[Kept]]:
         alike.setdefault(settings_of(one), []).append(one)
     groups = []
     for of in alike.values():
-        for schedules in schedules_in(of):
-            matching = [found for one in of if (found := one.matching(schedules)).parts]
-            groups += [sorted(matching, key=_place_order)] if matching else []
-    return groups
+        usual, *others = schedules_in(of)
+        groups.append([found for one in of if (found := one.matching(usual)).parts])
+        for schedules in others:
+            apart = {name for name, value in schedules.items() if usual.get(name) != value}
+            groups.append([found for one in of if (found := _trained_apart(one.matching(schedules), apart)).parts])
+    return [sorted(group, key=_place_order) for group in groups if group]
+
+
+def _trained_apart(kept: Kept, schedules: set[str]) -> Kept:
+    """What was trained with these schedules, and Full beside it; of other trainers the usual table tells."""
+
+    def mine(row: Row) -> bool:
+        return not schedules.isdisjoint(SCHEDULES[row.trainer])
+
+    if not any(map(mine, kept.rows)):
+        return Kept(kept.configuration, [])
+    rows = [(part.made, [row for row in part.rows if mine(row) or row.trainer == "joint"]) for part in kept.parts]
+    return Kept(kept.configuration, [Part(made, of) for made, of in rows if of])
 
 
 def schedules_in(kept: Iterable[Kept]) -> list[dict[str, Any]]:

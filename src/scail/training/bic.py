@@ -76,8 +76,8 @@ def held_out(task: Task) -> tuple[Tensor, Tensor]:
 
     Of q exemplars, best first, those at positions 1, 10, 20, ... are held out: always the same ones, however small the
     memory of a class becomes: once a class is past, no state trains on them. A class with one exemplar keeps it for
-    training. New classes give as many as past ones on average, so that no side is the larger one by itself. Held-out
-    exemplars are exemplars: they count in B.
+    training. New classes give as many as past ones on average, so that no side is the larger one by itself, but never
+    more than half of a class. Held-out exemplars are exemplars: they count in B.
     """
     rows = [(task.labels == label).nonzero().flatten() for label in range(task.num_classes)]
     past, new = rows[: task.past_classes], range(task.past_classes, task.num_classes)
@@ -87,7 +87,7 @@ def held_out(task: Task) -> tuple[Tensor, Tensor]:
     giving = [label for label in new if len(rows[label]) > 1]
     for label, count in zip(giving, places(of_new, len(giving)), strict=True):
         order = torch.randperm(len(rows[label]), generator=generator_for(task.seed, "held out", label))
-        chosen.append(rows[label][order[: min(count, len(order) - 1)]])
+        chosen.append(rows[label][order[: min(count, len(order) // 2)]])
     away = torch.cat(chosen)
     kept = torch.ones(len(task.labels), dtype=torch.bool)
     kept[away] = False

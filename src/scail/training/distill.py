@@ -1,4 +1,4 @@
-"""Distill: iCaRL's training. Also FT^distill (read off the network) and, without a memory, LwF."""
+"""Distill: iCaRL's training. Also FT^distill (read off the network), iCaRL^duet (both) and, without a memory, LwF."""
 
 from __future__ import annotations
 
