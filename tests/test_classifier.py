@@ -117,7 +117,7 @@ def test_bic_says_when_it_cannot_hold_out_anything(memory, said, capsys):
     assert ("no past class has two exemplars" in capsys.readouterr().out) == said
 
 
-@pytest.mark.parametrize(("method", "distils"), [("ft", False), ("bic", False), ("icarl", True), ("ft_distill", True)])
+@pytest.mark.parametrize(("method", "distils"), [("ft", False), ("bic", False), ("auto", True), ("ft_distill", True)])
 def test_distillation_does_not_heed_labels_of_known_classes_and_says_so(method, distils, capsys):
     clf = little(memory=8, method=method, verbose=True).learn(*little_images("a", "b"))
     capsys.readouterr()
@@ -169,8 +169,8 @@ def test_without_a_memory_known_classes_alone_can_be_learned_too():
 
 def test_auto_is_a_method_like_others():
     clf = little(method="auto:random").learn(*little_images("a", "b")).learn(*little_images("c"))
-    assert (clf.model_.settings.method, clf.model_.settings.select) == ("icarl", "random")
-    assert clf.use("ft_distill").use("auto").model_.settings.method == "icarl"
+    assert (clf.model_.settings.method, clf.model_.settings.select) == ("icarl_duet", "random")
+    assert clf.use("ft_distill").use("auto").model_.settings.method == "icarl_duet"
     assert little(memory=0).learn(*little_images("a", "b")).model_.settings.method == "lwf"
     with pytest.raises(ValueError, match="method 'auto' cannot be read from what scail trained"):
         little(method="scail").learn(*little_images("a", "b")).use("auto")

@@ -57,9 +57,9 @@ def test_learn_extends_and_info_and_evaluate_tell(model, run, tmp_path):
     more = write_images(tmp_path / "more", "cat", "ant", seed=1)
     code, said, _ = run("learn", model, more)
     assert code == 0 and "5 more images of 1 known class(es), ant: rehearsed" in said
-    assert "iCaRL learns to say of these images what it said before, whatever their label; what reads" in said
+    assert "iCaRL^duet learns to say of these images what it said before, whatever their label; what reads" in said
     code, said, _ = run("info", model)
-    assert code == 0 and "state 0: ant, bee\nstate 1: cat" in said and "method icarl, herding exemplars" in said
+    assert code == 0 and "state 0: ant, bee\nstate 1: cat" in said and "method icarl_duet, herding exemplars" in said
     info = json.loads(run("info", model, "--json")[1])
     assert (info["classes"], info["memory"], info["exemplars"], info["top1"]) == (3, 12, 12, None)
     assert info["states"] == {"0": ["ant", "bee"], "1": ["cat"]} and len(info["history"]) == 2
@@ -106,7 +106,7 @@ def test_predict_names_what_it_cannot_read_and_goes_on(model, run, tmp_path, mon
         ((one, "--json", "--csv"), "give one of them"),
         ((one, "--top", "0"), "--top 0: expected 1 or more"),
         ((tmp_path / "empty",), "no images in this folder"),
-        ((one, "--method", "scail"), "without training these can: icarl, ft_distill"),
+        ((one, "--method", "scail"), "without training these can: icarl, ft_distill, icarl_duet"),
     ):
         code, _, error = run("predict", model, *words)
         assert code == 2 and message in error
@@ -196,7 +196,7 @@ def test_forget_says_what_stays(model, run):
 def test_export(model, run, tmp_path):
     pytest.importorskip("onnx", reason="onnx is not installed")
     code, said, _ = run("export", model, "--onnx", tmp_path / "m.onnx")
-    assert code == 0 and (tmp_path / "m.onnx").is_file() and "2 classes, method icarl" in said
+    assert code == 0 and (tmp_path / "m.onnx").is_file() and "2 classes, method icarl_duet" in said
 
 
 def test_data_sets_by_name_can_be_learned_class_by_class(run, tmp_path):

@@ -32,7 +32,7 @@ def close(one, two):
     assert np.abs(np.where(finite, one - np.where(finite, two, 0), 0) / scale).max() < 1e-4
 
 
-@pytest.fixture(scope="module", params=["scail", "icarl", "bic", "deesil", "e2e"])
+@pytest.fixture(scope="module", params=["scail", "icarl", "icarl_duet", "bic", "deesil", "e2e"])
 def learned(request):
     """Fourteen past classes, so that ScaIL's ten candidates leave some out; memory for most of them only."""
     clf = little(method=request.param, memory=40, epochs=2).learn(*little_images(*NAMES[:9], each=4))

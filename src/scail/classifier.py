@@ -63,7 +63,7 @@ class IncrementalClassifier:
         """Nothing is checked or made before the first `learn`.
 
         memory: B, the images kept, over all classes. method: a name of METHODS, perhaps with a selection, as
-        "scail:herding"; "auto": icarl, or lwf without a memory. backbone: a network by name, or "auto": by image
+        "scail:herding"; "auto": icarl_duet, or lwf without a memory. backbone: a network by name, or "auto": by image
         size, number of images and device. recipe: "auto", "quick", "paper", or an `Experiment`. backbone_weights: a
         safetensors file, or "pretrained" with a backbone timm:<name>. image_size: pixels a side; None: that of arrays,
         64 for files. validation: share of each class, and of B, held out to measure with. mirror: whether a mirrored

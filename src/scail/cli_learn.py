@@ -42,7 +42,7 @@ class Learn:
     """* B, the images that the model may keep, over all classes (2000)."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """How it learns and classifies; see `scail methods`. A model that has learned can change to methods that are read
-    from the same training. Default: icarl, or lwf without a memory."""
+    from the same training. Default: icarl_duet, or lwf without a memory."""
     validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
     """* Share of each class, and of B, that is held out to measure with, as 0.1 (none)."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None

@@ -295,7 +295,7 @@ def _paper_small(dataset: str) -> Experiment:
     )
 
 
-DEFAULT_METHOD, WITHOUT_MEMORY = "icarl", "lwf"
+DEFAULT_METHOD, WITHOUT_MEMORY = "icarl_duet", "lwf"
 """What a classifier that keeps learning uses with a memory and without one: method `auto`."""
 
 
