@@ -136,6 +136,12 @@ def _fail(message: str, code: int, silent: bool = False) -> NoReturn:
     who = f"rank {_rank()}: " if _rank() > 0 else ""
     if not silent:
         print(f"scail: {'' if code == 130 else 'error: '}{who}{message}", file=sys.stderr)
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        # Its connections to other ranks are open, or broken: taken down with Python they can abort the process.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 
