@@ -125,6 +125,13 @@ class TestArchive:
         how = [line for line in (tmp_path / "results.md").read_text().splitlines() if line.startswith("| `scail")]
         assert sorted(line.split("|")[5].strip() for line in how) == ["1", "2"]  # the run that has Full is counted once
 
+    def test_full_alone_may_be_known_from_elsewhere(self, place, capsys, tmp_path):
+        shutil.copytree(place / "kept", tmp_path / "kept")
+        (tmp_path / "grid.yaml").write_text(GRID.replace("states: 3", "states: 2").replace("ft,scail,full", "full"))
+        code, said, _ = call(capsys, "grid", tmp_path / "grid.yaml", "--out", tmp_path / "run", "--store",
+                             tmp_path / "store", "--results", tmp_path / "kept")  # fmt: skip
+        assert code == 0 and "0 configurations were run" in said and "Full" in said
+
     def test_full_of_other_data_orders_or_schedules_is_not_taken(self, place):
         archive = Archive(place / "kept")
         config = json.loads((place / "run" / "digits-z3-b12-seed1" / "config.json").read_text())

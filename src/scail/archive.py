@@ -154,7 +154,7 @@ class Archive:
         lent = self._lent(Kept(kept.configuration, parts), schedules)
         if len(parts) + len(lent) > len(kept.parts):
             self.folder.mkdir(parents=True, exist_ok=True)
-            path = self._files.get(kept.configuration["key"]) or self._free_path(config)
+            path = self._files.setdefault(kept.configuration["key"], self._free_path(config))
             write_text(path, "".join(_lines(Kept(kept.configuration, [*parts, *lent]))))
 
     def _own(self, config: Mapping[str, Any]) -> Kept:
