@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import fields, replace
@@ -14,11 +15,12 @@ from scail.archive import Archive, Kept, Part, configuration_of, key_of_configur
 from scail.cli import main
 from scail.experiment import trainer_of
 from scail.recipes import SCHEDULES, quick
-from scail.report.claims import CLAIMS, Claim, hold
-from scail.report.document import compared
+from scail.report.claims import CLAIMS, Claim, hold, published_top5
+from scail.report.document import compared, document, section
 from scail.report.settings import group_by_settings, titles_of
 from scail.results import Row, summarise, summarise_seeds
 
+ROOT = Path(__file__).parents[1]
 GRID = """
 dataset: digits
 classes: 6
@@ -317,6 +319,25 @@ class TestDocument:
         )  # neither ScaIL nor Full
         assert "| base; Z=3, B=5 % (6) |" in text and text.count("scail grid") == 2
 
+    def test_without_a_memory_has_a_table_and_a_g_il_of_its_own(self, place):
+        kept = Archive(place / "kept").all()
+        none = [replace(row, memory=0, select=None) for row in kept[0].rows]
+        without = Kept({**kept[0].configuration, "memory": 0}, [Part(kept[0].parts[0].made, none)])
+        (alone,), (group,) = group_by_settings(kept), group_by_settings([*kept, without])
+        top5 = section(group, "").split("### Top-1")[0].splitlines()
+        heads = [line for line in top5 if line.startswith("| method")]
+        assert heads[1:] == ["| method | Z=3, B=0 % (0) | G_IL |"] and "B=0 %" not in heads[0]
+        assert next(line for line in section(alone, "").splitlines() if line.startswith("| ScaIL")) in top5
+        assert any(line.startswith("| FT^noMem |") for line in top5)
+
+    @pytest.mark.parametrize("name", ["results", "results-all-candidates", "results-kept-rows", "tuning"])
+    def test_documents_about_numbers_are_what_the_tool_makes_of_them(self, name):
+        text = (ROOT / "docs" / f"{name}.md").read_text()
+        made = re.search(r"Made by `(scail results (\S+) --out \S+)`", text)
+        assert made is not None
+        groups = group_by_settings(Archive(ROOT / made[2]).all())
+        assert document(groups, f"images/{name}.png", made[1].split()) == text, f"run {made[1]}"
+
     def test_no_folder_and_no_results_are_clear_errors(self, capsys, tmp_path):
         assert "no such folder" in call(capsys, "results", tmp_path / "none")[2]
         code, _, said = call(capsys, "results", tmp_path)
@@ -365,21 +386,20 @@ class TestClaims:
 
     def test_the_papers_own_table_shows_every_claim_about_it(self):
         """With the published numbers as two equal seeds (no spread), nothing is refuted."""
-        from scail.report.paper import WITH_MEMORY, WITHOUT_MEMORY, published
-
-        cells = {(c.label, c.states, c.memory): c.top5 for c in published() if c.dataset == "CIFAR-100"}
-        table: dict = {}
-        for (z, share), memory in {(10, "2%"): 1000, (10, "1%"): 500, (10, "0.5%"): 250, (20, "0.5%"): 250,
-                                   (50, "0.5%"): 250}.items():  # fmt: skip
-            both = {pair: cells[label, z, memory] for pair, label in WITH_MEMORY.items()}
-            table[z, share] = {1: both, 2: both}
-        none = {(m, None): cells[label, 10, 0] for m, label in WITHOUT_MEMORY.items()}
-        none["ft", None] = none["ft_nomem", None]
-        table[10, "0%"] = {1: none, 2: none}
+        table = {place: {1: of[0], 2: of[0]} for place, of in published_top5().items()}
         verdicts = {(claim.place, claim.text): hold(claim, table).verdict for claim in CLAIMS}
         missing = {key for key, verdict in verdicts.items() if verdict == "missing"}
         assert missing == {((10, "0.5%"), "distillation helps: FT^distill > FT")}  # published as errors only
         assert set(verdicts.values()) == {"shown", "missing"}
+
+    def test_published_numbers_by_hand(self):
+        table = published_top5()
+        assert {place: len(of[0]) for place, of in table.items()} == {
+            (10, "2%"): 11, (10, "1%"): 11, (10, "0.5%"): 11, (20, "0.5%"): 11, (50, "0.5%"): 11, (10, "0%"): 6,
+        }  # fmt: skip
+        assert table[20, "0.5%"][0]["bic", "herding"] == 50.5 and table[10, "0%"][0]["ft", None] == 21.27
+        claim = next(c for c in CLAIMS if (c.place, c.text) == ((10, "1%"), "ScaIL^herd > ScaIL"))
+        assert hold(claim, table).difference == pytest.approx(83.2 - 81.1)
 
 
 def test_seeds_with_unlike_methods_are_averaged_over_those_that_have_each():

@@ -9,13 +9,15 @@ from statistics import mean, stdev
 from typing import Any, Literal
 
 from scail.archive import Kept, Pair
-from scail.report.paper import WITH_MEMORY
+from scail.report.paper import WITH_MEMORY, WITHOUT_MEMORY, published
 from scail.results import summarise
 
 Place = tuple[int, str]
 """Z, and B as a share of the training images."""
 BySeed = dict[int, Mapping[Pair, float]]
 """Seed -> (method, selection) -> top-5."""
+PUBLISHED_MEMORY = {"2%": 1000, "1%": 500, "0.5%": 250, "0%": 0}
+"""The paper's B for CIFAR-100, by its share of the training images."""
 Verdict = Literal["shown", "not shown", "undecided", "missing"]
 
 
@@ -93,6 +95,22 @@ def top5_by_place(kept: Iterable[Kept]) -> dict[Place, BySeed]:
         records: list[Mapping[str, Any]] = summarise(one.rows)["methods"]
         of_seed = {(r["method"], r["select"]): r["top5"] for r in records}
         found.setdefault(place_of(one), {})[one.configuration["experiment"]["seed"]] = of_seed
+    return found
+
+
+def published_top5() -> dict[Place, BySeed]:
+    """The paper's own numbers for CIFAR-100 in the same form, as of a seed 0."""
+    found: dict[Place, BySeed] = {}
+    shares = {memory: share for share, memory in PUBLISHED_MEMORY.items()}
+    rows: dict[bool, dict[str, Pair]] = {True: {}, False: {"FT^noMem": ("ft", None)}}  # by whether there is a memory
+    for pair, label in WITH_MEMORY.items():
+        rows[True][label] = pair
+    for method, label in WITHOUT_MEMORY.items():
+        rows[False].setdefault(label, (method, None))
+    for cell in published():
+        if cell.dataset == "CIFAR-100" and cell.label != "Full":
+            by_seed = found.setdefault((cell.states, shares[cell.memory]), {0: {}})
+            by_seed[0] = {**by_seed[0], rows[cell.memory > 0][cell.label]: cell.top5}
     return found
 
 

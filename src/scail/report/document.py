@@ -10,10 +10,10 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from scail.archive import Kept
-from scail.evaluation import ERROR_KINDS
-from scail.report.claims import CLAIMS, Place, hold, place_of, top5_by_place
+from scail.evaluation import ERROR_KINDS, gap_to_full
+from scail.report.claims import CLAIMS, Held, Place, hold, place_of, published_top5, top5_by_place
 from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of, text_of
-from scail.report.paper import DATASETS, WITHOUT_MEMORY, published
+from scail.report.paper import DATASETS, published_full, published_label
 from scail.report.settings import BASE, group_by_settings, titles_of
 from scail.results import AVERAGING, summarise, summarise_seeds
 
@@ -34,21 +34,24 @@ def columns_of(group: Sequence[Kept]) -> Columns:
 
 
 def write_document(kept: Sequence[Kept], out: Path, command: Sequence[str]) -> None:
-    """Write the document to `out`: all about one setting, its figure beside it; or several settings, compared."""
+    """Write the document to `out`; if it is about one setting, with a figure beside it."""
     from scail.results import write_text
 
     groups = group_by_settings(kept)
     if not groups:
         raise ValueError("no results there; `scail grid ... --results DIR` adds some")
     out.parent.mkdir(parents=True, exist_ok=True)
-    head = f"# Measured\n\nMade by `{shlex.join(command)}`; not written by hand.\n"
-    if len(groups) > 1:
-        write_text(out, f"{head}\n{compared(groups)}")
-        return
     picture = out.parent / "images" / f"{out.stem}.png"
-    picture.parent.mkdir(exist_ok=True)
-    draw(columns_of(groups[0])).savefig(picture, dpi=110, bbox_inches="tight")
-    write_text(out, f"{head}\n{section(groups[0], f'images/{picture.name}')}")
+    if len(groups) == 1:
+        picture.parent.mkdir(exist_ok=True)
+        draw(columns_of(groups[0])).savefig(picture, dpi=110, bbox_inches="tight")
+    write_text(out, document(groups, f"images/{picture.name}", command))
+
+
+def document(groups: Sequence[Sequence[Kept]], picture: str, command: Sequence[str]) -> str:
+    """All about one setting; or several settings, compared."""
+    text = section(groups[0], picture) if len(groups) == 1 else compared(groups)
+    return f"# Measured\n\nMade by `{shlex.join(command)}`; not written by hand.\n\n{text}"
 
 
 def compared(groups: Sequence[Sequence[Kept]]) -> str:
@@ -84,23 +87,30 @@ def with_selection(summary: Mapping[str, Any], select: str | None) -> Mapping[st
 
 
 def section(group: Sequence[Kept], picture: str) -> str:
-    """All about one setting."""
-    columns = columns_of(group)
+    """All about one setting; what has no memory apart, as in the paper: G_IL is over the others."""
+    parts = [[one for one in group if (one.configuration["memory"] > 0) == some] for some in (True, False)]
+    tables = [columns_of(part) for part in parts if part]
     name = group[0].configuration["dataset"]["name"]
+    columns = {title: summary for table in tables for title, summary in table.items()}
     return "\n".join(
         (
             f"## {DATASETS.get(name, name)}\n",
             _setting(group),
-            "### Top-5\n", *markdown_rows(columns, "top5"), f"\n{grid_caption(columns, 'top5')}. –: not run.\n",
-            f"![top-5 after each state]({picture})\n",
-            "### Top-1\n", *markdown_rows(columns, "top1"), f"\n{grid_caption(columns, 'top1')}.\n",
-            *(_published(group, columns) if name == "cifar100" else ()),
+            "### Top-5\n", *_tables(tables, "top5"), f"![top-5 after each state]({picture})\n",
+            "### Top-1\n", *_tables(tables, "top1"),
+            *(_published([part for part in parts if part]) if name == "cifar100" else ()),
             *(_claims(group) if name == "cifar100" else ()),
             _best(columns),
             _errors(group),
             _provenance(group),
         )
     )  # fmt: skip
+
+
+def _tables(tables: Iterable[Columns], value: str) -> Iterable[str]:
+    for columns in tables:
+        yield from markdown_rows(columns, value)
+        yield f"\n{grid_caption(columns, value)}; –: not run.\n"
 
 
 def _setting(group: Sequence[Kept]) -> str:
@@ -127,40 +137,44 @@ def _schedule(schedule: Mapping[str, Any]) -> str:
     )
 
 
-def _published(group: Sequence[Kept], columns: Columns) -> Iterable[str]:
+def _published(parts: Sequence[Sequence[Kept]]) -> Iterable[str]:
     """The paper's cells under the same headings. Less data and another network: only the order can be compared."""
-    memory = {"2%": 1000, "1%": 500, "0.5%": 250, "0%": 0}
-    places = list(dict.fromkeys(map(place_of, group)))
+    cells, full = published_top5(), published_full("CIFAR-100")
     yield "### Published, for the same Z and share of memory\n"
-    yield f"| method | {' | '.join(columns)} |"
-    yield f"|---|{'---:|' * len(columns)}"
-    cells = {
-        (c.label, c.states, c.memory): c.top5 for c in published() if c.dataset == "CIFAR-100" and c.label != "Full"
-    }
-    for label in dict.fromkeys([*(label for label, _, _ in cells), *WITHOUT_MEMORY.values()]):
-        values = [cells.get((label, states, memory.get(share, -1))) for states, share in places]
-        if any(value is not None for value in values):
-            yield f"| {label} | {' | '.join('' if v is None else f'{v:.1f}' for v in values)} |"
-    full = next(c.top5 for c in published() if (c.label, c.dataset) == ("Full", "CIFAR-100"))
-    yield f"\nTop-5 with ResNet-18 and all 500 images a class; Full: {full:.1f}.\n"
+    for part in parts:
+        of = [cells.get(place, {0: {}})[0] for place in dict.fromkeys(map(place_of, part))]
+        yield f"| method | {' | '.join(columns_of(part))} | G_IL |"
+        yield f"|---|{'---:|' * (len(of) + 1)}"
+        for pair in dict.fromkeys(pair for column in of for pair in column):
+            label = published_label({"method": pair[0], "select": pair[1], "memory": part[0].configuration["memory"]})
+            known = [column[pair] for column in of if pair in column]
+            gap = f"{gap_to_full(known, full):.2f}" if len(known) == len(of) else "–"
+            values = [f"{column[pair]:.1f}" if pair in column else "" for column in of]
+            yield f"| {label} | {' | '.join(values)} | {gap} |"
+        yield ""
+    yield f"Top-5 with ResNet-18 and all 500 images a class; Full: {full:.1f}.\n"
 
 
 def _claims(group: Sequence[Kept]) -> Iterable[str]:
-    measured = top5_by_place(group)
+    measured, paper = top5_by_place(group), published_top5()
     yield "### What was published, held against these numbers\n"
-    yield "| Z | B | claim | verdict | difference ± standard error | seeds |"
-    yield "|---:|---:|---|---|---:|---:|"
+    yield "| Z | B | claim | published | verdict | measured difference ± standard error | seeds |"
+    yield "|---:|---:|---|---:|---|---:|---:|"
     for claim in CLAIMS:
-        held = hold(claim, measured)
-        error = "" if held.error is None else f" ± {held.error:.1f}"
-        difference = "" if held.difference is None else f"{held.difference:+.1f}{error}"
-        states, share = claim.place
-        yield f"| {states} | {share} | {claim.text} | {held.verdict} | {difference} | {held.seeds or ''} |"
+        held, (states, share) = hold(claim, measured), claim.place
+        cells = [str(states), share, claim.text, _difference(hold(claim, paper)), held.verdict, _difference(held)]
+        yield f"| {' | '.join(cells)} | {held.seeds or ''} |"
     yield (
         "\nDifferences in averaged top-5, in points, of the same seeds; of a claim about several methods, the one that "
         "speaks for it the least. Shown, not shown: above or below zero with 95 % confidence by Student's t (12.7 "
-        "standard errors with two seeds, 4.3 with three); undecided: neither, or one seed; missing: not all was run.\n"
+        "standard errors with two seeds, 4.3 with three); undecided: neither, or one seed; missing: not all was run. "
+        "Published of FT^distill are errors only.\n"
     )
+
+
+def _difference(held: Held) -> str:
+    error = "" if held.error is None else f" ± {held.error:.1f}"
+    return "" if held.difference is None else f"{held.difference:+.1f}{error}"
 
 
 def _best(columns: Columns) -> str:

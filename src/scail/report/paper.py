@@ -94,13 +94,13 @@ def compare(config: Mapping[str, Any], summary: Mapping[str, Any]) -> list[Compa
             if (cell.label, cell.dataset, cell.states, cell.memory) == (label, dataset, len(sizes), record["memory"]):
                 values = (record["top5"], cell.top5, full, published_full(dataset))
                 found.append(Comparison(cell.label, dataset, cell.states, cell.memory, *values))
-    return found
+    return list(dict.fromkeys(found))  # a run may have FT^noMem under both of its names
 
 
 def published_label(record: Mapping[str, Any]) -> str | None:
     """The row of the published tables that this method, selection and memory belong to."""
-    if record["memory"] == 0:
-        return WITHOUT_MEMORY.get(record["method"])
+    if record["memory"] == 0:  # FT without a memory is FT^noMem by another name
+        return WITHOUT_MEMORY.get("ft_nomem" if record["method"] == "ft" else record["method"])
     return WITH_MEMORY.get((record["method"], record["select"]))
 
 
