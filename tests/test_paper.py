@@ -77,6 +77,12 @@ def test_cells_are_matched_by_data_states_memory_and_selection():
     assert not compare(*run(paper("glyphs"), 1000, values))
 
 
+def test_fine_tuning_without_a_memory_is_one_cell_under_both_of_its_names():
+    values = {("ft", None): 20.0, ("ft_nomem", None): 20.0, ("scail", None): 30.0, ("ft_nem", None): 1.0}
+    found = compare(*run(quick("cifar100"), 0, values))
+    assert [(c.label, c.measured, c.published) for c in found] == [("FT^noMem", 20.0, 21.27), ("ScaIL", 30.0, 33.49)]
+
+
 def test_what_differs_is_said():
     assert differences(run(paper("cifar100"), 1000, {})[0]) == []
     config, _ = run(replace(paper("cifar100"), network="resnet8", images_per_class=50), 1000, {})
