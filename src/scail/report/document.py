@@ -183,13 +183,14 @@ def _best(columns: Columns) -> str:
         "| configuration | best | top-5 | second | top-5 |",
         "|---|---|---:|---|---:|",
     ]
+    fewer = False
     for title, summary in columns.items():
         ranked = sorted(summary["methods"], key=lambda record: -record["top5"])[:2]
         cells = [f"{label_of(record)} | {text_of(record, 'top5')}" for record in ranked]
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    return "\n".join(
-        [*lines, "\n*: not in the paper; (n=1): of fewer seeds than the others, so the order may change.\n"]
-    )
+        fewer |= any("seeds" in record for record in ranked)
+    note = "; (n=...): of fewer seeds than the others, so the order may change" if fewer else ""
+    return "\n".join([*lines, f"\n*: not in the paper{note}.\n"])
 
 
 def _errors(group: Sequence[Kept]) -> str:
