@@ -338,6 +338,14 @@ class TestDocument:
         groups = group_by_settings(Archive(ROOT / made[2]).all())
         assert document(groups, f"images/{name}.png", made[1].split()) == text, f"run {made[1]}"
 
+    def test_what_the_readme_has_of_them_is_in_the_document(self):
+        section = (ROOT / "README.md").read_text().split("## On real images")[1].split("\n## ")[0]
+        document = (ROOT / "docs" / "results.md").read_text()
+        rows = [line for line in section.splitlines() if line.startswith("|")]
+        assert len(rows) > 10 and set(rows) <= set(document.splitlines())
+        for verdict in ("shown", "not shown", "undecided"):
+            assert re.search(rf"\b{document.count(f'| {verdict} |')} are {verdict.removesuffix(' shown')}\b", section)
+
     def test_no_folder_and_no_results_are_clear_errors(self, capsys, tmp_path):
         assert "no such folder" in call(capsys, "results", tmp_path / "none")[2]
         code, _, said = call(capsys, "results", tmp_path)
