@@ -339,12 +339,12 @@ class TestDocument:
         assert document(groups, f"images/{name}.png", made[1].split()) == text, f"run {made[1]}"
 
     def test_what_the_readme_has_of_them_is_in_the_document(self):
-        section = (ROOT / "README.md").read_text().split("## On real images")[1].split("\n## ")[0]
-        document = (ROOT / "docs" / "results.md").read_text()
-        rows = [line for line in section.splitlines() if line.startswith("|")]
-        assert len(rows) > 10 and set(rows) <= set(document.splitlines())
+        said = (ROOT / "README.md").read_text().split("## On real images")[1].split("\n## ")[0]
+        text = (ROOT / "docs" / "results.md").read_text()
+        rows = [line for line in said.splitlines() if line.startswith("|")]
+        assert len(rows) > 10 and set(rows) <= set(text.splitlines())
         for verdict in ("shown", "not shown", "undecided"):
-            assert re.search(rf"\b{document.count(f'| {verdict} |')} are {verdict.removesuffix(' shown')}\b", section)
+            assert re.search(rf"\b{text.count(f'| {verdict} |')} are {verdict.removesuffix(' shown')}\b", said)
 
     def test_no_folder_and_no_results_are_clear_errors(self, capsys, tmp_path):
         assert "no such folder" in call(capsys, "results", tmp_path / "none")[2]

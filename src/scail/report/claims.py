@@ -16,8 +16,6 @@ Place = tuple[int, str]
 """Z, and B as a share of the training images."""
 BySeed = dict[int, Mapping[Pair, float]]
 """Seed -> (method, selection) -> top-5."""
-PUBLISHED_MEMORY = {"2%": 1000, "1%": 500, "0.5%": 250, "0%": 0}
-"""The paper's B for CIFAR-100, by its share of the training images."""
 Verdict = Literal["shown", "not shown", "undecided", "missing"]
 
 
@@ -100,18 +98,16 @@ def top5_by_place(kept: Iterable[Kept]) -> dict[Place, BySeed]:
 
 def published_top5() -> dict[Place, BySeed]:
     """The paper's own numbers for CIFAR-100 in the same form, as of a seed 0."""
-    found: dict[Place, BySeed] = {}
-    shares = {memory: share for share, memory in PUBLISHED_MEMORY.items()}
-    rows: dict[bool, dict[str, Pair]] = {True: {}, False: {"FT^noMem": ("ft", None)}}  # by whether there is a memory
-    for pair, label in WITH_MEMORY.items():
-        rows[True][label] = pair
-    for method, label in WITHOUT_MEMORY.items():
-        rows[False].setdefault(label, (method, None))
+    shares = {1000: "2%", 500: "1%", 250: "0.5%", 0: "0%"}
+    some: dict[str, Pair] = {label: pair for pair, label in WITH_MEMORY.items()}
+    none: dict[str, Pair] = {label: (method, None) for method, label in WITHOUT_MEMORY.items()}
+    none["FT^noMem"] = ("ft", None)
+    found: dict[Place, dict[Pair, float]] = {}
     for cell in published():
         if cell.dataset == "CIFAR-100" and cell.label != "Full":
-            by_seed = found.setdefault((cell.states, shares[cell.memory]), {0: {}})
-            by_seed[0] = {**by_seed[0], rows[cell.memory > 0][cell.label]: cell.top5}
-    return found
+            pair = (some if cell.memory else none)[cell.label]
+            found.setdefault((cell.states, shares[cell.memory]), {})[pair] = cell.top5
+    return {place: {0: of} for place, of in found.items()}
 
 
 def hold(claim: Claim, measured: Mapping[Place, BySeed]) -> Held:

@@ -143,6 +143,8 @@ def _published(parts: Sequence[Sequence[Kept]]) -> Iterable[str]:
     yield "### Published, for the same Z and share of memory\n"
     for part in parts:
         of = [cells.get(place, {0: {}})[0] for place in dict.fromkeys(map(place_of, part))]
+        if not any(of):
+            continue
         yield f"| method | {' | '.join(columns_of(part))} | G_IL |"
         yield f"|---|{'---:|' * (len(of) + 1)}"
         for pair in dict.fromkeys(pair for column in of for pair in column):
