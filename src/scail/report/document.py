@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from scail.archive import Kept
 from scail.evaluation import ERROR_KINDS, gap_to_full
-from scail.report.claims import CLAIMS, Held, Place, hold, place_of, published_top5, top5_by_place
+from scail.report.claims import CLAIMS, BySeed, Held, Place, hold, place_of, published_top5, top5_by_place
 from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of, text_of
 from scail.report.paper import DATASETS, published_full, published_label
 from scail.report.settings import BASE, group_by_settings, titles_of
@@ -87,18 +88,18 @@ def with_selection(summary: Mapping[str, Any], select: str | None) -> Mapping[st
 
 
 def section(group: Sequence[Kept], picture: str) -> str:
-    """All about one setting; what has no memory apart, as in the paper: G_IL is over the others."""
+    """All about one setting; what has no memory apart, as in the paper: each table has its own G_IL."""
     parts = [[one for one in group if (one.configuration["memory"] > 0) == some] for some in (True, False)]
-    tables = [columns_of(part) for part in parts if part]
+    tables = [(part, columns_of(part)) for part in parts if part]
+    columns = {title: summary for _, table in tables for title, summary in table.items()}
     name = group[0].configuration["dataset"]["name"]
-    columns = {title: summary for table in tables for title, summary in table.items()}
     return "\n".join(
         (
             f"## {DATASETS.get(name, name)}\n",
             _setting(group),
             "### Top-5\n", *_tables(tables, "top5"), f"![top-5 after each state]({picture})\n",
             "### Top-1\n", *_tables(tables, "top1"),
-            *(_published([part for part in parts if part]) if name == "cifar100" else ()),
+            *(_published(tables) if name == "cifar100" else ()),
             *(_claims(group) if name == "cifar100" else ()),
             _best(columns),
             _errors(group),
@@ -107,8 +108,8 @@ def section(group: Sequence[Kept], picture: str) -> str:
     )  # fmt: skip
 
 
-def _tables(tables: Iterable[Columns], value: str) -> Iterable[str]:
-    for columns in tables:
+def _tables(tables: Iterable[tuple[Sequence[Kept], Columns]], value: str) -> Iterable[str]:
+    for _, columns in tables:
         yield from markdown_rows(columns, value)
         yield f"\n{grid_caption(columns, value)}; –: not run.\n"
 
@@ -137,28 +138,29 @@ def _schedule(schedule: Mapping[str, Any]) -> str:
     )
 
 
-def _published(parts: Sequence[Sequence[Kept]]) -> Iterable[str]:
+def _published(tables: Iterable[tuple[Sequence[Kept], Columns]]) -> Iterable[str]:
     """The paper's cells under the same headings. Less data and another network: only the order can be compared."""
-    cells, full = published_top5(), published_full("CIFAR-100")
-    yield "### Published, for the same Z and share of memory\n"
-    for part in parts:
-        of = [cells.get(place, {0: {}})[0] for place in dict.fromkeys(map(place_of, part))]
-        if not any(of):
-            continue
-        yield f"| method | {' | '.join(columns_of(part))} | G_IL |"
-        yield f"|---|{'---:|' * (len(of) + 1)}"
+    cells, full, lines = published_top5(), published_full("CIFAR-100"), list[str]()
+    for part, columns in tables:
+        of = [cells.get(place, {}) for place in dict.fromkeys(map(place_of, part))]
+        rows = []
         for pair in dict.fromkeys(pair for column in of for pair in column):
             label = published_label({"method": pair[0], "select": pair[1], "memory": part[0].configuration["memory"]})
             known = [column[pair] for column in of if pair in column]
             gap = f"{gap_to_full(known, full):.2f}" if len(known) == len(of) else "–"
-            values = [f"{column[pair]:.1f}" if pair in column else "" for column in of]
-            yield f"| {label} | {' | '.join(values)} | {gap} |"
-        yield ""
-    yield f"Top-5 with ResNet-18 and all 500 images a class; Full: {full:.1f}.\n"
+            rows.append([str(label), *(f"{column[pair]:.1f}" if pair in column else "" for column in of), gap])
+        if rows:
+            heads = [["method", *columns, "G_IL"], ["---", *["---:"] * (len(of) + 1)]]
+            lines += [*markdown_lines([*heads, *rows]), ""]
+    if lines:
+        yield "### Published, for the same Z and share of memory\n"
+        yield from lines
+        yield f"Top-5 with ResNet-18 and all 500 images a class; Full: {full:.1f}.\n"
 
 
 def _claims(group: Sequence[Kept]) -> Iterable[str]:
-    measured, paper = top5_by_place(group), published_top5()
+    measured = top5_by_place(group)
+    paper: dict[Place, BySeed] = {place: {0: of} for place, of in published_top5().items()}
     yield "### What was published, held against these numbers\n"
     yield "| Z | B | claim | published | verdict | measured difference ± standard error | seeds |"
     yield "|---:|---:|---|---:|---|---:|---:|"
@@ -203,14 +205,13 @@ def _errors(group: Sequence[Kept]) -> str:
         f"|---|---|{'---:|' * len(ERROR_KINDS)}",
     ]
     for (states, share), of in _by_place(group).items():
-        for method, select in (("ft", "random"), ("scail", "random"), ("ft_distill", "herding"), ("ft", None)):
-            rows = [
-                row for one in of for row in one.rows
-                if (row.method, row.select, row.state) == (method, select, states - 1)
-            ]  # fmt: skip
+        last = [row for one in of for row in one.rows if row.state == states - 1]
+        for method in ("ft", "scail", "ft_distill"):
+            found = [row for row in last if row.method == method]
+            rows = [row for row in found if row.select == "random"] or found  # one selection: the paper's, if there
             if rows:
                 counts = [f"{mean(row.errors[kind] for row in rows):.0f}" for kind in ERROR_KINDS]
-                lines.append(f"| Z={states}, B={share} | {rows[0].label} | {' | '.join(counts)} |")
+                lines.append(f"| Z={states}, B={share} | {label_of(asdict(rows[0]))} | {' | '.join(counts)} |")
     return "\n".join(
         [
             *lines,
