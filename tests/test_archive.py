@@ -330,7 +330,7 @@ class TestDocument:
         assert next(line for line in section(alone, "").splitlines() if line.startswith("| ScaIL")) in top5
         assert any(line.startswith("| FT^noMem |") for line in top5)
 
-    @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "docs").glob("results*.md")) + ["tuning"])
+    @pytest.mark.parametrize("name", [*sorted(p.stem for p in (ROOT / "docs").glob("results*.md")), "tuning"])
     def test_documents_about_numbers_are_what_the_tool_makes_of_them(self, name):
         text = (ROOT / "docs" / f"{name}.md").read_text()
         made = re.search(r"Made by `(scail results (\S+) --out \S+)`", text)
