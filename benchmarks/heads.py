@@ -41,9 +41,9 @@ def evidence_of(classes: int = CLASSES, exemplars: int = 2, new_images: int = 20
 
 
 def all_heads(evidence: Evidence) -> dict[str, Callable[[], LinearHead]]:
-    """All heads of fine tuning and BiC's, as functions that rewrite the layer."""
+    """All heads but the SVMs, as functions that rewrite the layer."""
     names = ("ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail", "wa", "prior", "tau_norm", "il2m", "siw",
-             "siw_mc", "slda", "ridge", "duet")  # fmt: skip
+             "siw_mc", "slda", "ridge", "duet", "icarl_duet")  # fmt: skip
     found: dict[str, Callable[[], LinearHead]] = {
         name: lambda name=name: getattr(heads, name)(evidence)  # type: ignore[misc]
         for name in names

@@ -236,15 +236,20 @@ class TestArchive:
             ["fine_tune", "fine_tune", "distill", "distill", "balanced", "joint", "bic", "balanced"],
             ["fine_tune", "balanced", "joint"], ["distill"], ["joint", "balanced"], ["bic"],
         ]  # fmt: skip
-        titles = titles_of([group[0] for group in groups])
+        titles = titles_of(groups)
         assert titles == ["base", "later lr 0.5", "distill lr 9.0", "balanced lr 3.0", "bic lr 7.0"]
 
         # A value that another schedule has too is not the common one for that.
         parts = [part("bic", bic_first=0.2), part("bic", bic_first=0.2), part("bic"), part("fine_tune", later=0.5)]
         parts += [part("fine_tune", later=0.6), part("fine_tune", later=0.7)]
         groups = group_by_settings([replace(kept, parts=parts)])
-        titles = titles_of([group[0] for group in groups])
+        titles = titles_of(groups)
         assert [title for title in titles if "bic" in title] == ["bic first lr 0.1"]
+
+        # What has the most rows is the base, also where two other settings share a value.
+        parts = [part("balanced"), part("balanced"), part("balanced"), part("balanced", later=0.5, balanced=3.0)]
+        groups = group_by_settings([replace(kept, parts=[*parts, part("balanced", later=0.6, balanced=3.0)])])
+        assert titles_of(groups) == ["base", "later lr 0.5, balanced lr 3.0", "later lr 0.6, balanced lr 3.0"]
 
     def test_full_alone_is_compared_too(self, place):
         kept = Archive(place / "kept").all()[0]

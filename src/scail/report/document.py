@@ -59,7 +59,7 @@ def compared(groups: Sequence[Sequence[Kept]]) -> str:
     """Settings below each other, named by what sets each apart; all about one of them needs a folder of its own."""
     columns: Columns = {}
     parts = [f"## {len(groups)} settings\n"]
-    titled = list(zip(titles_of([group[0] for group in groups]), groups, strict=True))
+    titled = list(zip(titles_of(groups), groups, strict=True))
     for title, group in sorted(titled, key=lambda one: one[0] != BASE):
         columns |= {f"{title}; {place}": summary for place, summary in columns_of(group).items()}
         parts += [f"{BASE}: {_setting(group)}"] if title == BASE else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -84,27 +83,33 @@ def _place_order(kept: Kept) -> tuple[bool, int, float]:
     return (share == "0%", states, -float(share.removesuffix("%")))
 
 
-def titles_of(of_settings: Sequence[Kept]) -> list[str]:
-    """What sets each of these apart from what most of them have, where there is a most; else from the defaults.
+def titles_of(groups: Sequence[Sequence[Kept]]) -> list[str]:
+    """What sets each of these settings apart from what most rows have, where there is a most; else from the defaults.
 
     A schedule that none of its rows had is taken to be the common one: nothing is said of it.
     """
-    experiments = [kept.configuration["experiment"] for kept in of_settings]
-    had = [(name, value) for one in experiments for name, value in one.items() if name.endswith("_schedule")]
+    weights = [sum(len(one.rows) for one in group) for group in groups]
+    first = [group[0].configuration for group in groups]
+    schedules = dict.fromkeys(name for one in first for name in one["experiment"] if name.endswith("_schedule"))
     common = {
-        name: max((v for n, v in had if n == name), key=[v for n, v in had if n == name].count) for name, _ in had
+        name: _most(
+            [(one["experiment"][name], n) for one, n in zip(first, weights, strict=True) if name in one["experiment"]]
+        )
+        for name in schedules
     }
-    flat = [
-        _flat(kept.configuration["dataset"], {**common, **kept.configuration["experiment"]}) for kept in of_settings
-    ]
+    flat = [_flat(one["dataset"], {**common, **one["experiment"]}) for one in first]
     names = list(dict.fromkeys(name for one in flat for name in one))
-    counts = {name: Counter(one.get(name) for one in flat) for name in names}
-    usual = {name: max(of, key=lambda value: (of[value], value is None)) for name, of in counts.items()}
+    usual = {name: _most([(one.get(name), n) for one, n in zip(flat, weights, strict=True)]) for name in names}
     titles = []
     for one in flat:
         apart = {name: one.get(name) for name in names if one.get(name) != usual[name]}
         titles.append(", ".join(f"{name} {value or 'by default'}" for name, value in apart.items()) or BASE)
     return [title if titles.count(title) == 1 else f"{title} ({n + 1})" for n, title in enumerate(titles)]
+
+
+def _most(had: Sequence[tuple[Any, int]]) -> Any:
+    """Of (value, rows), the value with the most rows; of equal ones None, the default."""
+    return max((v for v, _ in had), key=lambda v: (sum(n for value, n in had if value == v), v is None))
 
 
 def _flat(dataset: Mapping[str, Any], experiment: Mapping[str, Any]) -> dict[str, str]:
