@@ -20,15 +20,15 @@ import torch
 from torch import Tensor
 
 from scail import heads, learner
-from scail.devices import fabric_of
+from scail.benchmark.configuration import set_up
+from scail.benchmark.measuring import chain_of
+from scail.benchmark.states import Watch, trajectory
+from scail.config.recipes import cifar100_cpu
 from scail.evaluation import top_k_accuracy
-from scail.experiment import chain_of
 from scail.heads import Evidence
-from scail.network import extract_features
-from scail.recipes import cifar100_cpu
-from scail.setup import set_up
-from scail.store import Store
-from scail.trajectory import Watch, trajectory
+from scail.networks.network import extract_features
+from scail.runtime.devices import fabric_of
+from scail.storage.store import Store
 
 HEADS = (heads.ft, heads.ft_nem, heads.ft_l2, heads.ft_init, heads.ft_init_l2, heads.scail, heads.duet)
 WITH_BIASES = (heads.ft, heads.ft_init, heads.scail)

@@ -63,7 +63,9 @@ def main() -> None:
                 first = ["--method", method, *options.split(), "--epochs", "2"] if n == 0 else []
                 scail("learn", str(folder), "digits", "--classes", classes, *first)
                 found[f"model {method}: lesson {n}"] = digest_of_model(folder)
-            found[f"model {method}: measured"] = scail("evaluate", str(folder), "digits", "--classes", "0,1,4", "--json")
+            found[f"model {method}: measured"] = scail(
+                "evaluate", str(folder), "digits", "--classes", "0,1,4", "--json"
+            )
             scail("forget", str(folder), "1")
             found[f"model {method}: forgotten"] = digest_of_model(folder)
     target.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -86,7 +88,7 @@ def digests_of_run(run: Path) -> dict[str, str]:
         found[path.name] = digest(sorted(json.dumps(plain(json.loads(line))) for line in path.open(encoding="utf-8")))
     for name in ("config.json", "summary.json"):
         found[name] = digest(plain(json.loads((run / name).read_text(encoding="utf-8"))))
-    matrices = {}
+    matrices = dict[str, Any]()
     for path in sorted((run / "confusion").iterdir()):
         with np.load(path) as arrays:
             matrices |= {f"{path.name} {name}": arrays[name].tolist() for name in sorted(arrays)}

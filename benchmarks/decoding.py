@@ -21,9 +21,9 @@ import torch
 from PIL import Image
 
 from scail.datasets import DataSettings, load_dataset
-from scail.datasets.packed import pack
-from scail.images import Augmentation, random_region, training_batches
-from scail.seeding import generator_for
+from scail.datasets.images.batches import Augmentation, random_region, training_batches
+from scail.datasets.images.packed import pack
+from scail.runtime.seeds import generator_for
 
 PICTURES, REPEATS, SIZE = 400, 5, 224
 

@@ -13,11 +13,11 @@ from statistics import mean
 
 import torch
 
-from scail.classifier import IncrementalClassifier
+from scail.benchmark.configuration import set_up
+from scail.classifier.incremental_classifier import IncrementalClassifier
+from scail.classifier.model import heads_on
+from scail.config.recipes import cifar100_cpu
 from scail.evaluation import top_k_accuracy
-from scail.model import heads_on
-from scail.recipes import cifar100_cpu
-from scail.setup import set_up
 
 NETWORK, CLASSES, MEMORY = "resnet8-half", 50, 100
 

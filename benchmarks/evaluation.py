@@ -12,8 +12,8 @@ import torch
 
 from benchmarks.heads import CLASSES, FEATURES, all_heads, evidence_of
 from scail import evaluation
-from scail.network import create_network, extract_features
-from scail.seeding import generator_for
+from scail.networks.network import create_network, extract_features
+from scail.runtime.seeds import generator_for
 
 TEST_IMAGES, TRIED = 50_000, 500
 

@@ -8,8 +8,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from scail.recipes import quick
-from scail.runner import run_experiment
+from scail.benchmark.runner import run_experiment
+from scail.config.recipes import quick
 
 
 def main() -> None:

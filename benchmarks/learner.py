@@ -13,11 +13,11 @@ from pathlib import Path
 
 import torch
 
-from scail.classifier import IncrementalClassifier
-from scail.datasets.glyphs import load_glyphs
-from scail.folder import look
-from scail.in_folder import learn_into
-from scail.recipes import learning
+from scail.classifier.folder import look
+from scail.classifier.in_folder import learn_into
+from scail.classifier.incremental_classifier import IncrementalClassifier
+from scail.config.recipes import learning
+from scail.datasets.sources.glyphs import load_glyphs
 
 MEMORY, EACH = 200, 20
 

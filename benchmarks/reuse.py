@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scail.processes import Update
-from scail.recipes import Experiment, Select, quick
-from scail.runner import run_experiment
+from scail.benchmark.runner import run_experiment
+from scail.benchmark.workers import Update
+from scail.config.recipes import Experiment, Select, quick
 
 HEADS = ("ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail")
 SELECTIONS: tuple[Select, ...] = ("random", "herding")

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scail.experiment import chain_of
-from scail.grid import settle
-from scail.grids import named_grid
-from scail.plan import Cell, Trajectory, trajectories_of
+from scail.benchmark.grid import settle
+from scail.benchmark.measuring import chain_of
+from scail.benchmark.paper_grids import named_grid
+from scail.benchmark.plan import Cell, Trajectory, trajectories_of
 
 GPU_IMAGES = 2000.0  # images/s of one GPU: ResNet-18, 224 pixels, training, mixed precision: an assumption
 SMALL_GPU_IMAGES = 4000.0  # the same for its 3x3 stem at 32 pixels: an assumption

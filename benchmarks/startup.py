@@ -38,8 +38,8 @@ def _model_and_image(place: Path) -> tuple[str, str]:
     from PIL import Image
     from torch import Tensor
 
-    from scail.classifier import IncrementalClassifier
-    from scail.datasets.digits import load_digits
+    from scail.classifier.incremental_classifier import IncrementalClassifier
+    from scail.datasets.sources.digits import load_digits
 
     digits = load_digits()
     labels = [digits.class_names[c] for c in digits.train.labels.tolist()]

@@ -10,11 +10,11 @@ import torch
 from lightning_fabric import Fabric
 from torch.nn import functional as F
 
-from scail.allocation import keep_freed_memory
-from scail.images import Augmentation
-from scail.network import create_network
-from scail.recipes import Schedule
-from scail.seeding import generator_for
+from scail.config.recipes import Schedule
+from scail.datasets.images.batches import Augmentation
+from scail.networks.network import create_network
+from scail.runtime.allocation import keep_freed_memory
+from scail.runtime.seeds import generator_for
 from scail.training import Progress, Task
 from scail.training.loop import fit
 

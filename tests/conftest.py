@@ -29,7 +29,7 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny():  # type: ignore[no-untyped-def]
     """A whole experiment in about a second: six digits in three states, one or two epochs."""
-    from scail.recipes import quick
+    from scail.config.recipes import quick
 
     recipe = quick("digits")
 

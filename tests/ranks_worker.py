@@ -12,23 +12,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scail import ranks as ranks_module
+from scail.benchmark.configuration import data_settings, set_up
+from scail.benchmark.measuring import chain_of
+from scail.benchmark.states import Watch, trajectory
+from scail.config.recipes import Experiment, Schedule, quick
 from scail.datasets import load_dataset
-from scail.devices import fabric_of, joined
-from scail.experiment import chain_of
-from scail.images import Augmentation
-from scail.network import Network, create_network, extract_features
-from scail.ranks import ALONE, Ranks, RanksDiffer, Told
-from scail.recipes import Experiment, Schedule, quick
-from scail.seeding import generator_for
-from scail.setup import data_settings, set_up
-from scail.store import Store
+from scail.datasets.images.batches import Augmentation
+from scail.networks.network import Network, create_network, extract_features
+from scail.runtime import ranks as ranks_module
+from scail.runtime.devices import fabric_of, joined
+from scail.runtime.ranks import ALONE, Ranks, RanksDiffer, Told
+from scail.runtime.seeds import generator_for
+from scail.storage.store import Store
 from scail.training import Task
 from scail.training.balanced import distilled_cross_entropy
 from scail.training.bic import bias_aware_loss
 from scail.training.distill import sigmoid_loss
 from scail.training.loop import cross_entropy, fit
-from scail.trajectory import Watch, trajectory
 
 # 34 images in batches of 16: the last one has two images, and the third rank none of them.
 SCHEDULE = Schedule(epochs=2, lr=0.1, batch_size=16, weight_decay=1e-3, decay="cosine")

@@ -9,7 +9,7 @@ import pytest
 
 CODE = """
 import resource, torch
-from scail.allocation import keep_freed_memory
+from scail.runtime.allocation import keep_freed_memory
 torch.set_num_threads(1)
 assert keep_freed_memory()
 def batch():

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from scail.archive import Archive, Kept, Part, configuration_of, key_of_configuration
-from scail.cli import main
-from scail.experiment import trainer_of
-from scail.recipes import SCHEDULES, quick
+from scail.benchmark.measuring import trainer_of
+from scail.cli.main import main
+from scail.config.recipes import SCHEDULES, quick
 from scail.report.claims import CLAIMS, Claim, hold, published_top5
 from scail.report.document import compared, document, section
 from scail.report.settings import group_by_settings, titles_of
-from scail.results import Row, summarise, summarise_seeds
+from scail.results.archive import Archive, Kept, Part, configuration_of, key_of_configuration
+from scail.results.run_directory import Row, summarise, summarise_seeds
 
 ROOT = Path(__file__).parents[1]
 GRID = """

@@ -13,9 +13,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from scail import IncrementalClassifier
-from scail.backbones import start_network
-from scail.network import create_network, extract_features
-from scail.seeding import generator_for
+from scail.networks.network import create_network, extract_features
+from scail.networks.pretrained import start_network
+from scail.runtime.seeds import generator_for
 from scail.training import joint
 
 

@@ -9,13 +9,13 @@ import torch
 from little import little, little_images
 
 from scail import IncrementalClassifier
-from scail.experiment import chain_of
+from scail.benchmark.configuration import set_up
+from scail.benchmark.measuring import chain_of
+from scail.benchmark.states import Watch, trajectory
+from scail.classifier.model import check_method, heads_on, open_methods
 from scail.heads import Evidence
 from scail.methods import METHODS, head_of
-from scail.model import check_method, heads_on, open_methods
-from scail.setup import set_up
-from scail.store import Store
-from scail.trajectory import Watch, trajectory
+from scail.storage.store import Store
 
 
 def one_of_each_trainer(memory):
@@ -433,7 +433,7 @@ def test_a_hugging_face_data_set_brings_its_labels():
 
 
 def test_backbones_are_chosen_by_size_number_and_device():
-    from scail.backbones import choose_backbone
+    from scail.networks.pretrained import choose_backbone
 
     assert choose_backbone(224, 100, accelerator=False)[0] == "resnet18"
     assert choose_backbone(32, 100, accelerator=True)[0] == "resnet18-3x3"

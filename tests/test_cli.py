@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scail.cli import main
-from scail.cli_run import Run, experiment_of
+from scail.cli.main import main
+from scail.cli.run import Run, experiment_of
 
 TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "1"]
 
@@ -212,7 +212,7 @@ def test_a_folder_that_is_used_again_keeps_nothing_of_the_old_run(capsys, tmp_pa
 
 
 def test_runs_started_in_the_same_second_have_folders_of_their_own(tmp_path):
-    from scail.runner import _new_folder
+    from scail.benchmark.runner import _new_folder
 
     assert [_new_folder(tmp_path, "x").name for _ in range(3)] == ["x", "x-2", "x-3"]
 
@@ -220,8 +220,8 @@ def test_runs_started_in_the_same_second_have_folders_of_their_own(tmp_path):
 def test_with_states_of_one_class_deesil_is_left_out_of_all_with_a_note(tmp_path):
     from dataclasses import replace
 
-    from scail.recipes import quick
-    from scail.setup import set_up
+    from scail.benchmark.configuration import set_up
+    from scail.config.recipes import quick
 
     setup = set_up(replace(quick("digits"), states=10))
     assert any("DeeSIL is left out: in state 0 only one class" in note for note in setup.notes)
@@ -289,8 +289,9 @@ def test_help_teaches(capsys, arguments):
 
 
 def test_help_imports_nothing_heavy():
-    script = "import sys; sys.argv = ['scail', '--help']\ntry:\n import scail.cli; scail.cli.main()\nfinally:\n " + (
-        "print([m for m in ('torch', 'numpy', 'matplotlib', 'lightning_fabric', 'datasets') if m in sys.modules])"
+    script = (
+        "import sys; sys.argv = ['scail', '--help']\ntry:\n import scail.cli.main; scail.cli.main.main()\nfinally:\n "
+        + ("print([m for m in ('torch', 'numpy', 'matplotlib', 'lightning_fabric', 'datasets') if m in sys.modules])")
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "[]", done.stdout
@@ -342,7 +343,7 @@ class TestStore:
         assert known["facts"]["made_from"]["seed"] == 1 and known["facts"]["losses"]
 
     def test_rm_takes_a_state_and_if_asked_what_builds_on_it(self, capsys, store):
-        from scail.store import Store
+        from scail.storage.store import Store
 
         keys = {(i.facts["state"], i.facts["classes"]): i.key for i in Store(store).listing()}
         first = keys[0, 2]

@@ -13,7 +13,7 @@ import pytest
 from little import little_images
 from PIL import Image
 
-from scail.cli import main
+from scail.cli.main import main
 
 QUICK = ("--epochs", "1", "--image-size", "8", "--memory", "12")
 
@@ -223,5 +223,5 @@ def test_a_list_file_and_a_folder_with_its_own_test_images(run, tmp_path):
 
 
 def test_the_commands_import_nothing_heavy():
-    code = "import sys, scail.cli; sys.exit(any(m in sys.modules for m in ('torch', 'numpy', 'PIL', 'onnx')))"
+    code = "import sys, scail.cli.main; sys.exit(any(m in sys.modules for m in ('torch', 'numpy', 'PIL', 'onnx')))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -17,9 +17,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from scail.cli import main
-from scail.cluster import Cluster, _check_room, _listen
-from scail.processes import Job, Update
+from scail.benchmark.cluster import Cluster, _check_room, _listen
+from scail.benchmark.workers import Job, Update
+from scail.cli.main import main
 
 WITH_RAY = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: extra `ray`")
 GRID = """

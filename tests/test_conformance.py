@@ -8,13 +8,13 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from scail.experiment import chain_of
+from scail.benchmark.configuration import set_up
+from scail.benchmark.measuring import chain_of
+from scail.benchmark.runner import run_experiment
+from scail.benchmark.states import Watch, trajectory
 from scail.heads import Evidence
 from scail.methods import METHODS, choose_methods, head_of
-from scail.runner import run_experiment
-from scail.setup import set_up
-from scail.store import Store
-from scail.trajectory import Watch, trajectory
+from scail.storage.store import Store
 
 NAMES = list(METHODS)
 
@@ -138,7 +138,7 @@ def test_the_number_of_processes_changes_nothing(tiny, tmp_path):
 
 
 def test_the_table_can_be_recomputed_from_the_directory(measured):
-    from scail.results import RunDirectory, summarise
+    from scail.results.run_directory import RunDirectory, summarise
 
     written = json.loads((measured.directory / "summary.json").read_text())
     recomputed = summarise(RunDirectory(measured.directory).rows())

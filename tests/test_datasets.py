@@ -11,10 +11,10 @@ from fontTools.ttLib import TTFont
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from scail.datasets import DATASETS, Dataset, DataSettings, Split, glyphs, load_dataset
-from scail.datasets.digits import load_digits
-from scail.datasets.glyphs import CHARACTERS, FONTS, font_path, load_glyphs
-from scail.datasets.on_disk import ImageTable
+from scail.datasets.images.on_disk import ImageTable
 from scail.datasets.places import data_dir
+from scail.datasets.sources.digits import load_digits
+from scail.datasets.sources.glyphs import CHARACTERS, FONTS, font_path, load_glyphs
 
 # ---------------------------------------------------------------------------------------------------------- glyphs
 

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from scail.cli import main
-from scail.devices import fabric_of, joined, rank_timeout
-from scail.experiment import chain_of, run_line, trainer_of
-from scail.launch import _surroundings
-from scail.recipes import quick
-from scail.runner import run_experiment
-from scail.setup import set_up
-from scail.store import Store
-from scail.trajectory import Machine, Watch, keys_of
+from scail.benchmark.configuration import set_up
+from scail.benchmark.measuring import chain_of, run_line, trainer_of
+from scail.benchmark.runner import run_experiment
+from scail.benchmark.states import Machine, Watch, keys_of
+from scail.cli.main import main
+from scail.config.recipes import quick
+from scail.runtime.devices import fabric_of, joined, rank_timeout
+from scail.runtime.launch import _surroundings
+from scail.storage.store import Store
 
 TWO = ("--devices", "2", "--accelerator", "cpu")
 DIGITS = ("--dataset", "digits", "--classes", "6", "--images-per-class", "80", "--states", "3", "--epochs", "6,4")
@@ -117,9 +117,9 @@ def test_the_same_weights_give_exactly_the_same_metrics_in_one_process(every_met
     assert json.loads(json.dumps(asdict(experiment))) == config
     setup = set_up(experiment)
     # One process, which takes the states of two ranks from the store.
-    monkeypatch.setattr("scail.experiment.fabric_of", lambda e: fabric_of(replace(e, devices=1)))
+    monkeypatch.setattr("scail.benchmark.measuring.fabric_of", lambda e: fabric_of(replace(e, devices=1)))
     two = lambda fabric, threads, ranks, sync: Machine(threads, ("cpu", torch.backends.cpu.get_cpu_capability()), 2)  # noqa: E731
-    monkeypatch.setattr("scail.trajectory.machine_of", two)
+    monkeypatch.setattr("scail.benchmark.states.machine_of", two)
     notes: list[str] = []
     watch = Watch(note=lambda state, text: notes.append(text))
     rows = [
@@ -289,10 +289,10 @@ def test_sync_batch_norm_trains_a_converted_copy_and_gives_an_ordinary_network()
     """In one process, where torch's SyncBatchNorm is an ordinary one: the same bits. On several GPUs: not tested."""
     from lightning_fabric import Fabric
 
-    from scail.images import Augmentation
-    from scail.network import create_network
-    from scail.recipes import Schedule
-    from scail.seeding import generator_for
+    from scail.config.recipes import Schedule
+    from scail.datasets.images.batches import Augmentation
+    from scail.networks.network import create_network
+    from scail.runtime.seeds import generator_for
     from scail.training import Task
     from scail.training.loop import fit
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from little import little, little_images
 
+from scail.classifier.model import heads_on
 from scail.heads import LinearHead
-from scail.model import heads_on
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
-from scail.export import Scorer, export_onnx  # noqa: E402
+from scail.classifier.export import Scorer, export_onnx  # noqa: E402
 
 NAMES = [f"class {i}" for i in range(16)]
 

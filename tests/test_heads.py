@@ -11,7 +11,8 @@ from hypothesis.extra.numpy import arrays
 from sklearn.neighbors import NearestCentroid
 from torch.nn import functional as F
 
-from scail import heads, recipes
+from scail import heads
+from scail.config import recipes
 from scail.learner import Learned
 from scail.methods import METHODS, choose_methods, head_of
 

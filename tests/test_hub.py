@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from scail.datasets import DataSettings, load_dataset
-from scail.datasets.cifar100 import read_original
+from scail.datasets.sources.cifar100 import read_original
 from scail.stream import class_order
 
 
@@ -214,7 +214,7 @@ def test_ilsvrc_from_the_hub_in_icarls_order_and_split(tmp_path, monkeypatch):
     """Labels of the Hub follow the alphabet of WordNet ids; the devkit gives classes their ids, and iCaRL its order."""
     from scipy.io import savemat
 
-    monkeypatch.setattr("scail.datasets.ilsvrc_hub.HELD_OUT", 2)
+    monkeypatch.setattr("scail.datasets.sources.ilsvrc_hub.HELD_OUT", 2)
     parts = {"train": [0, 1, 2] * 4, "test": [-1], "validation": [2, 1, 0]}
     write_parquet(in_hub_cache(tmp_path, "ILSVRC/imagenet-1k"), parts, ["tench", "goldfish", "shark"])
     dataset = load_dataset("ilsvrc")

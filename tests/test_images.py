@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scail.images import Augmentation, channel_statistics, epoch_rows, training_batches
-from scail.seeding import generator_for
+from scail.datasets.images.batches import Augmentation, channel_statistics, epoch_rows, training_batches
+from scail.runtime.seeds import generator_for
 
 IMAGES = torch.randint(1, 256, (23, 2, 5, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(23)  # the label tells the image

@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from scail.datasets.decode import BrokenImage, middle_square, read_region
-from scail.inputs import MOST_BYTES, Shape, as_pixels, class_names_of, labelled
+from scail.classifier.inputs import MOST_BYTES, Shape, as_pixels, class_names_of, labelled
+from scail.datasets.images.decode import BrokenImage, middle_square, read_region
 
 DRAW = np.random.RandomState(0)
 COLOUR = DRAW.randint(0, 256, (5, 12, 12, 3), dtype=np.uint8)

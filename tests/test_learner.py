@@ -8,7 +8,7 @@ from torch import nn
 
 from scail.exemplars import herding_order
 from scail.learner import Trained, remember
-from scail.seeding import generator_for
+from scail.runtime.seeds import generator_for
 
 # Three states of 2, 1 and 2 new classes; rows of the data set in no order, and unequal numbers of images.
 CLASS_SIZES = [(6, 6), (5,), (7, 3)]

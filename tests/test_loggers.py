@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from scail import loggers
-from scail.cli import main
-from scail.loggers import RunLog, check_logger, logging_to, metrics_of
-from scail.results import RunDirectory
-from scail.runner import run_experiment
+from scail.benchmark import loggers
+from scail.benchmark.loggers import RunLog, check_logger, logging_to, metrics_of
+from scail.benchmark.runner import run_experiment
+from scail.cli.main import main
+from scail.results.run_directory import RunDirectory
 
 TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "2",
         "--memory", "12", "--methods", "ft,scail", "--select", "random", "--jobs", "1"]  # fmt: skip

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from scail.network import NETWORKS, create_network, describe_network, extract_features
-from scail.seeding import generator_for
+from scail.networks.network import NETWORKS, create_network, describe_network, extract_features
+from scail.runtime.seeds import generator_for
 
 
 def make(name="resnet8", channels=1, num_classes=3, seed=0):

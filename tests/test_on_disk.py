@@ -12,13 +12,19 @@ import pytest
 import torch
 from PIL import Image
 
-from scail.cli import main
+from scail.cli.main import main
 from scail.datasets import DataSettings, decode, load_dataset
-from scail.datasets.decode import BrokenImage, middle_square, read_region
-from scail.datasets.on_disk import ImageTable, table_of_files
-from scail.datasets.packed import pack
-from scail.images import Augmentation, centre_batches, channel_statistics, random_region, training_batches
-from scail.seeding import generator_for
+from scail.datasets.images.batches import (
+    Augmentation,
+    centre_batches,
+    channel_statistics,
+    random_region,
+    training_batches,
+)
+from scail.datasets.images.decode import BrokenImage, middle_square, read_region
+from scail.datasets.images.on_disk import ImageTable, table_of_files
+from scail.datasets.images.packed import pack
+from scail.runtime.seeds import generator_for
 
 
 def photograph(path: Path, seed: int, size: tuple[int, int] = (90, 60), **save: object) -> None:
@@ -125,7 +131,9 @@ def test_an_epoch_from_disk_has_every_image_once_and_can_go_on_in_the_middle(fol
 
 
 def test_mirroring_is_drawn_and_can_be_left_out(folder, monkeypatch):
-    monkeypatch.setattr("scail.images.random_region", lambda width, height, numbers: middle_square(width, height))
+    monkeypatch.setattr(
+        "scail.datasets.images.batches.random_region", lambda width, height, numbers: middle_square(width, height)
+    )
     images, labels, draw = table(folder), torch.arange(30), partial(generator_for, 1, "epoch")
     plain = next(training_batches(images, labels, 30, Augmentation(mirror=False), draw))
     mirrored = next(training_batches(images, labels, 30, Augmentation(mirror=True), draw))
@@ -251,7 +259,7 @@ def test_a_packed_copy_is_smaller_and_shows_the_same_images(folder, tmp_path):
 
 
 def test_packing_goes_on_where_it_was_stopped_and_refuses_other_data(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("scail.datasets.packed._SHARD", 5)
+    monkeypatch.setattr("scail.datasets.images.packed._SHARD", 5)
     dataset = load_dataset(str(folder), DataSettings(on_disk=True))
 
     class Stopped(Exception):

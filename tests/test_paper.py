@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from scail.cli import main
-from scail.recipes import Experiment, paper, quick
+from scail.cli.main import main
+from scail.config.recipes import Experiment, paper, quick
 from scail.report.paper import compare, differences, gaps, nearest, published, published_full
 
 

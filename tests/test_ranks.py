@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from lightning_fabric import Fabric
 from ranks_worker import LOSSES, STILL, images_of, plain_network, trained, with_batch_norm
 
-from scail.images import Augmentation, batch_sizes, training_batches
-from scail.network import extract_features
-from scail.ranks import ALONE, Ranks
-from scail.seeding import generator_for
+from scail.datasets.images.batches import Augmentation, batch_sizes, training_batches
+from scail.networks.network import extract_features
+from scail.runtime.ranks import ALONE, Ranks
+from scail.runtime.seeds import generator_for
 
 COUNT = 3
 
@@ -83,7 +83,7 @@ def test_together_ranks_see_the_batches_of_one_process(ranks, count):
 def test_images_on_disk_are_shared_out_alike(tmp_path):
     from PIL import Image
 
-    from scail.datasets.on_disk import table_of_files
+    from scail.datasets.images.on_disk import table_of_files
 
     paths = []
     for n in range(11):

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from scail.cli import main
-from scail.recipes import RECIPES, Schedule, learning, paper, paper_224, quick
+from scail.cli.main import main
+from scail.config.recipes import RECIPES, Schedule, learning, paper, paper_224, quick
 
 LARGE = {
     # name: epochs, rate, batch, weight decay, how the rate falls

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from scail.cli import main
-from scail.remote_store import RemoteStore, keys_in, open_store
-from scail.runner import run_experiment
-from scail.store import DamagedEntry, Entry, Store, StoreError
+from scail.benchmark.runner import run_experiment
+from scail.cli.main import main
+from scail.storage.remote_store import RemoteStore, keys_in, open_store
+from scail.storage.store import DamagedEntry, Entry, Store, StoreError
 
 
 def entry(value: float = 1.0) -> Entry:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from report_runs import make_run
 
-from scail.cli import main
+from scail.cli.main import main
 from scail.report.drawing import FORMATS
 from scail.report.figures import write_figures
 from scail.report.page_data import page_data

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from scail.images import Augmentation
-from scail.recipes import Schedule
-from scail.store import Store
+from scail.config.recipes import Schedule
+from scail.datasets.images.batches import Augmentation
+from scail.storage.store import Store
 from scail.training import Balanced, FineTune, Interrupted, Joint, Task
 
 RUN = [

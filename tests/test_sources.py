@@ -14,11 +14,11 @@ import pytest
 from scipy.io import savemat
 
 from scail.datasets import landmarks, scan
-from scail.datasets.devkit import find_devkit
-from scail.datasets.ilsvrc import list_ilsvrc
-from scail.datasets.landmarks import list_landmarks
 from scail.datasets.listing import Listing, Part, hold_out, largest_classes, read_manifest, write_manifest
-from scail.datasets.vggface2 import list_vggface2
+from scail.datasets.sources.devkit import find_devkit
+from scail.datasets.sources.ilsvrc import list_ilsvrc
+from scail.datasets.sources.landmarks import list_landmarks
+from scail.datasets.sources.vggface2 import list_vggface2
 
 WNIDS = ("n03", "n01", "n04", "n02")  # devkit ids 1 to 4: not the alphabet's order
 META, TRUTH = "data/meta.mat", "data/ILSVRC2012_validation_ground_truth.txt"

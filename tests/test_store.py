@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from scail.store import DamagedEntry, Entry, Store, StoreError, key_of, parse_size
+from scail.storage.store import DamagedEntry, Entry, Store, StoreError, key_of, parse_size
 
 
 def entry(value: float = 1.0, size: int = 10) -> Entry:
@@ -75,7 +75,7 @@ MANY = """
 import sys
 from pathlib import Path
 import torch
-from scail.store import Entry, Store
+from scail.storage.store import Entry, Store
 store = Store(Path(sys.argv[1]))
 for n in range(60):
     store.save(f"key{n % 5}", Entry({"a": torch.ones(500)}, {"made_from": {}}))
@@ -140,7 +140,7 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
 FULL_DISK = """
 import resource, signal, sys, torch
 from pathlib import Path
-from scail.store import Entry, Store, StoreError
+from scail.storage.store import Entry, Store, StoreError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 store = Store(Path(sys.argv[1]))
 store.save("small", Entry({"a": torch.ones(4)}, {}))
@@ -200,7 +200,7 @@ def test_a_damaged_checkpoint_is_not_used(store_dir):
 HOLD = """
 import sys, time
 from pathlib import Path
-from scail.store import Store
+from scail.storage.store import Store
 with Store(Path(sys.argv[1])).lock("k"):
     print("held", flush=True)
     time.sleep(60)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from scail.thumbnails import sheet_of, thumbnails_of_a_class
+from scail.benchmark.thumbnails import sheet_of, thumbnails_of_a_class
 
 
 def pixels(sheet):

@@ -14,16 +14,17 @@ from lightning_fabric import Fabric
 from sklearn.svm import LinearSVC
 from torch import nn
 
+from scail.benchmark.configuration import set_up
+from scail.benchmark.measuring import chain_of
+from scail.benchmark.runner import run_experiment
+from scail.benchmark.states import Watch, trajectory
+from scail.config.recipes import Schedule
+from scail.datasets.images.batches import Augmentation
 from scail.exemplars import places
-from scail.experiment import chain_of
-from scail.images import Augmentation
 from scail.methods import METHODS
-from scail.network import create_network
-from scail.recipes import Schedule
-from scail.runner import run_experiment
-from scail.seeding import generator_for
-from scail.setup import set_up
-from scail.store import Store
+from scail.networks.network import create_network
+from scail.runtime.seeds import generator_for
+from scail.storage.store import Store
 from scail.training import Balanced, Bic, Distill, FineTune, FrozenSvm, Joint, Task, Trained
 from scail.training.balanced import balanced_rows, distilled_cross_entropy
 from scail.training.bic import bias_aware_loss, held_out, learn_correction
@@ -31,7 +32,6 @@ from scail.training.distill import sigmoid_loss, sigmoid_targets
 from scail.training.distillation import distillation_loss, teacher_of
 from scail.training.frozen_svm import GRID, choose_c
 from scail.training.loop import fit
-from scail.trajectory import Watch, trajectory
 
 FABRIC = Fabric(accelerator="cpu", devices=1)
 SCHEDULE = Schedule(epochs=1, lr=0.05, batch_size=16, decay="cosine")

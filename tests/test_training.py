@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from lightning_fabric import Fabric
 from torch.nn import functional as F
 
-from scail.images import Augmentation
-from scail.recipes import Schedule, paper, quick
-from scail.store import Checkpoint, Entry
+from scail.config.recipes import Schedule, paper, quick
+from scail.datasets.images.batches import Augmentation
+from scail.storage.store import Checkpoint, Entry
 from scail.training import FineTune, Joint, Task, TrainingDiverged
 from scail.training.loop import learning_rate
 
@@ -50,8 +50,8 @@ def test_cosine_goes_from_the_rate_to_nothing_and_states_divide_it():
 
 def test_two_steps_are_plain_sgd_with_momentum_and_weight_decay():
     """Against the update rule written out, on the linear layer alone (the rest of the network stays fixed)."""
-    from scail.network import create_network
-    from scail.seeding import generator_for
+    from scail.networks.network import create_network
+    from scail.runtime.seeds import generator_for
 
     schedule = Schedule(epochs=2, lr=0.1, batch_size=64, momentum=0.9, weight_decay=0.01, decay="cosine")
     job = replace(task(), augmentation=Augmentation(padding=0, mirror=False))
@@ -144,8 +144,8 @@ def test_the_papers_recipe_has_the_papers_numbers():
 )
 @pytest.mark.parametrize("whole", [True, False], ids=["its weights", "no weights"])
 def test_a_checkpoint_of_something_else_is_a_clear_error(facts, whole, tmp_path):
-    from scail.network import create_network
-    from scail.seeding import generator_for
+    from scail.networks.network import create_network
+    from scail.runtime.seeds import generator_for
 
     checkpoint = Checkpoint(tmp_path / "a.safetensors")
     network = create_network("resnet8", 1, 2, generator_for(0, "any"))

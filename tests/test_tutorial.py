@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scail.cli import main
+from scail.cli.main import main
 
 TUTORIAL = Path(__file__).parent.parent / "docs" / "tutorial.md"
 

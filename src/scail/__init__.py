@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scail import evaluation, heads
-    from scail.classifier import IncrementalClassifier
+    from scail.benchmark.runner import run_experiment
+    from scail.classifier.incremental_classifier import IncrementalClassifier
+    from scail.config.recipes import Experiment, Schedule
     from scail.datasets import Dataset, load_dataset
     from scail.exemplars import Memory, herding_order, random_order
     from scail.heads.evidence import Evidence, LinearHead
     from scail.heads.scail import scale_past_weights
     from scail.methods import METHODS
-    from scail.recipes import Experiment, Schedule
-    from scail.runner import run_experiment
     from scail.stream import State, class_order, split_into_states
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "IncrementalClassifier": "classifier",
+    "IncrementalClassifier": "classifier.incremental_classifier",
     "Dataset": "datasets", "load_dataset": "datasets", "Memory": "exemplars", "herding_order": "exemplars",
     "random_order": "exemplars", "Evidence": "heads", "LinearHead": "heads", "scale_past_weights": "heads",
-    "METHODS": "methods", "Experiment": "recipes", "Schedule": "recipes", "run_experiment": "runner",
+    "METHODS": "methods", "Experiment": "config.recipes", "Schedule": "config.recipes",
+    "run_experiment": "benchmark.runner",
     "State": "stream", "class_order": "stream", "split_into_states": "stream",
 }  # fmt: skip
 

@@ -1,6 +1,6 @@
 """`python -m scail`."""
 
-from scail.cli import main
+from scail.cli.main import main
 
 if __name__ == "__main__":
     main()

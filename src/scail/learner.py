@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from scail.config.recipes import Select
 from scail.exemplars import Memory, herding_order, random_order
 from scail.heads import Evidence
-from scail.network import Network, extract_features
-from scail.recipes import Select
-from scail.seeding import generator_for
+from scail.networks.network import Network, extract_features
+from scail.runtime.seeds import generator_for
 from scail.training import Task, Trained, Trainer
 
 

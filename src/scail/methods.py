@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from scail import heads
+from scail.config.recipes import Experiment, Select
 from scail.heads import LinearHead
 from scail.learner import Learned
-from scail.recipes import Experiment, Select
 
 TrainerName = Literal["fine_tune", "balanced", "e2e", "distill", "bic", "frozen_svm", "joint"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from scail.config.recipes import FILES_SIZE, DataSettings
 from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Dataset, Found, Images, Split
+from scail.datasets.images.packed import is_packed, load_packed
 from scail.datasets.listing import Listing, found_of, is_manifest, keep_manifest, read_manifest
-from scail.datasets.packed import is_packed, load_packed
 from scail.datasets.scan import class_folders, count_images
 from scail.datasets.settle import cut_down, hold_out_share, settle, without_broken
-from scail.recipes import FILES_SIZE, DataSettings
 
 __all__ = ["DATASETS", "DataSettings", "Dataset", "Images", "Split", "load_dataset", "load_part"]
 
@@ -24,13 +24,13 @@ def load_dataset(name: str, settings: DataSettings | None = None) -> Dataset:
     """
     settings = settings or DataSettings()
     if name == "glyphs":
-        from scail.datasets.glyphs import load_glyphs
+        from scail.datasets.sources.glyphs import load_glyphs
 
         asked = {"classes": settings.classes, "train": settings.images_per_class, "size": settings.image_size}
         glyphs = load_glyphs(**{key: value for key, value in asked.items() if value is not None})
         return hold_out_share(glyphs, settings) if settings.tune else glyphs
     if name == "digits":
-        from scail.datasets.digits import load_digits
+        from scail.datasets.sources.digits import load_digits
 
         if settings.image_size is not None:
             raise ValueError(f"image size {settings.image_size}: digits has its own, 8 pixels")
@@ -63,14 +63,14 @@ def _find(name: str, settings: DataSettings) -> Found:
     size, workers = settings.image_size or FILES_SIZE, settings.workers
     columns = (settings.image_column, settings.label_column)
     if name.startswith("hf:"):
-        from scail.datasets.hub import load_hub
+        from scail.datasets.sources.hub import load_hub
 
         return load_hub(name, size, workers, columns)
     place = own_folder(name) if name in DATASETS or not Path(name).exists() else Path(name)
     if place and place.is_dir() and is_packed(place):
         return load_packed(place, size, workers)
     if name == "cifar100":
-        from scail.datasets.cifar100 import load_cifar100
+        from scail.datasets.sources.cifar100 import load_cifar100
 
         return load_cifar100(settings.image_size or 32, workers)
     if name in DATASETS:
@@ -79,7 +79,7 @@ def _find(name: str, settings: DataSettings) -> Found:
             return found_of(listed, size, workers)
         if name != "ilsvrc":
             raise missing(name)
-        from scail.datasets.ilsvrc_hub import load_ilsvrc_from_hub
+        from scail.datasets.sources.ilsvrc_hub import load_ilsvrc_from_hub
 
         return load_ilsvrc_from_hub(settings.split, settings.split_seed, size, workers)
     if place is None:
@@ -89,21 +89,21 @@ def _find(name: str, settings: DataSettings) -> Found:
             "existing folder or list file of images"
         )
     if place.is_dir() and next(place.rglob("*.parquet"), None):
-        from scail.datasets.hub import load_hub_folder
+        from scail.datasets.sources.hub import load_hub_folder
 
         return load_hub_folder(place, place.resolve().name, size, workers, columns)
     if is_manifest(place):
         return found_of(read_manifest(place), size, workers)
-    from scail.datasets.files import load_files
+    from scail.datasets.sources.files import load_files
 
     return load_files(place, size, workers)
 
 
 def _list(name: str, place: Path | None, settings: DataSettings) -> Listing | None:
     """The paper's selection of one of its large data sets; also written down as a manifest."""
-    from scail.datasets.ilsvrc import is_ilsvrc, list_ilsvrc
-    from scail.datasets.landmarks import list_landmarks
-    from scail.datasets.vggface2 import list_vggface2
+    from scail.datasets.sources.ilsvrc import is_ilsvrc, list_ilsvrc
+    from scail.datasets.sources.landmarks import list_landmarks
+    from scail.datasets.sources.vggface2 import list_vggface2
 
     if place is None or (name == "ilsvrc" and not is_ilsvrc(place)):
         return None

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scail.datasets.decode import Box
+from scail.datasets.images.decode import Box
 
 
 class ImagesOnDisk(Protocol):

@@ -12,11 +12,11 @@ from typing import get_args
 
 import torch
 
-from scail.datasets.cache import cache_dir
 from scail.datasets.dataset import Found, Icarl, Split
+from scail.datasets.images.on_disk import table_of_files
 from scail.datasets.manifest import open_manifest, read_header, read_rows, write_table
-from scail.datasets.on_disk import table_of_files
-from scail.seeding import generator_for
+from scail.runtime.seeds import generator_for
+from scail.storage.cache import cache_dir
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from scail.datasets.decode import ENDINGS
+from scail.datasets.images.decode import ENDINGS
 
 
 def is_image(name: str) -> bool:

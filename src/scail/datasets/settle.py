@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from scail.datasets.cache import cache_dir, cached_tensors, keep
+from scail.config.recipes import DataSettings
 from scail.datasets.dataset import Dataset, Found, Images, Split
-from scail.datasets.on_disk import ImageTable
-from scail.recipes import DataSettings
-from scail.seeding import generator_for
+from scail.datasets.images.on_disk import ImageTable
+from scail.runtime.seeds import generator_for
+from scail.storage.cache import cache_dir, cached_tensors, keep
 
 Source = TypeVar("Source", Found, Dataset)
 _LARGEST_IN_MEMORY = 64  # pixels: beyond, regions of the original image are worth more than a scaled copy

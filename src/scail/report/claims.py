@@ -8,9 +8,9 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Any, Literal
 
-from scail.archive import Kept, Pair
 from scail.report.paper import WITH_MEMORY, WITHOUT_MEMORY, published
-from scail.results import summarise
+from scail.results.archive import Kept, Pair
+from scail.results.run_directory import summarise
 
 Place = tuple[int, str]
 """Z, and B as a share of the training images."""

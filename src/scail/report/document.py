@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from scail.archive import Kept
 from scail.evaluation import ERROR_KINDS, gap_to_full
 from scail.report.claims import CLAIMS, BySeed, Held, Place, hold, place_of, published_top5, top5_by_place
 from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of, text_of
 from scail.report.paper import DATASETS, published_full, published_label
 from scail.report.settings import BASE, group_by_settings, titles_of
-from scail.results import AVERAGING, summarise, summarise_seeds
+from scail.results.archive import Kept
+from scail.results.run_directory import AVERAGING, summarise, summarise_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +36,7 @@ def columns_of(group: Sequence[Kept]) -> Columns:
 
 def write_document(kept: Sequence[Kept], out: Path, command: Sequence[str]) -> None:
     """Write the document to `out`; if it is about one setting, with a figure beside it."""
-    from scail.results import write_text
+    from scail.results.run_directory import write_text
 
     groups = group_by_settings(kept)
     if not groups:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scail.results import Row
+from scail.results.run_directory import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scail.report import figures_errors, figures_inside
 from scail.report.drawing import STYLES, by_method, many_colours, new_figure, save, titled
 from scail.report.runs import Run
-from scail.results import Row
+from scail.results.run_directory import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

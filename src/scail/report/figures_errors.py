@@ -11,7 +11,7 @@ from scail.evaluation import ERROR_KINDS
 from scail.report.drawing import new_figure, shown_methods, state_ticks
 from scail.report.page_bulk import in_blocks
 from scail.report.runs import Run
-from scail.results import Row
+from scail.results.run_directory import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

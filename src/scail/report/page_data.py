@@ -10,7 +10,7 @@ from scail.report.page_bulk import Room, confusion, exemplars
 from scail.report.protocol import Comparison
 from scail.report.runs import Run, by_trajectory
 from scail.report.table import key_of
-from scail.results import Row
+from scail.results.run_directory import Row
 
 _MOST_RANKS = 64
 """Points of a curve of ranked weights."""

@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from scail.config.recipes import PAPER_DATA, RECIPES
 from scail.evaluation import gap_to_full
-from scail.recipes import PAPER_DATA, RECIPES
 
 DATASETS = {"ilsvrc": "ILSVRC", "vggface2": "VGGFace2", "landmarks": "Landmarks", "cifar100": "CIFAR-100"}
 WITH_MEMORY = {

@@ -12,7 +12,7 @@ from typing import Any
 
 from scail.report.grid import Columns, joined
 from scail.report.runs import Run
-from scail.results import summarise_seeds
+from scail.results.run_directory import summarise_seeds
 
 _NOT_SETTINGS = (
     "seed", "methods", "select", "dataset", "states", "first_state", "class_order", "memory", "recipe", "accelerator",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scail.report.paper import find_runs
-from scail.results import Row, RunDirectory, read_lines
+from scail.results.run_directory import Row, RunDirectory, read_lines
 
 _OPTIONAL = {
     "weights.jsonl": "ranked weights",

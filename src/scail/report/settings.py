@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scail.archive import Kept, Part
-from scail.recipes import SCHEDULES
+from scail.config.recipes import SCHEDULES
 from scail.report.claims import place_of
-from scail.results import Row
+from scail.results.archive import Kept, Part
+from scail.results.run_directory import Row
 
 _VARIES = ("seed",)
 """What of an experiment tells two runs of one table apart, beside Z, B and the class order."""

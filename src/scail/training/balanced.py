@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from scail.network import Network
-from scail.recipes import Schedule
-from scail.seeding import generator_for
+from scail.config.recipes import Schedule
+from scail.networks.network import Network
+from scail.runtime.seeds import generator_for
 from scail.training.distillation import distillation_loss, teacher_of, teacher_scores
 from scail.training.fine_tune import FineTune
 from scail.training.loop import BatchLoss, cross_entropy, fit

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from scail.config.recipes import Schedule
 from scail.exemplars import places
-from scail.network import Network
-from scail.recipes import Schedule
-from scail.seeding import generator_for
+from scail.networks.network import Network
+from scail.runtime.seeds import generator_for
 from scail.training.distillation import distillation_loss, teacher_of, teacher_scores
 from scail.training.fine_tune import FineTune
 from scail.training.joint import Joint

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from scail.network import Network
-from scail.recipes import Schedule
-from scail.seeding import generator_for
+from scail.config.recipes import Schedule
+from scail.networks.network import Network
+from scail.runtime.seeds import generator_for
 from scail.training.distillation import teacher_of, teacher_scores
 from scail.training.joint import first_network
 from scail.training.loop import LOOP_VERSION, fit

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from scail.network import Network
+from scail.networks.network import Network
 
 TEMPERATURE = 2.0
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from scail.network import Network
-from scail.recipes import Schedule
-from scail.seeding import generator_for
+from scail.config.recipes import Schedule
+from scail.networks.network import Network
+from scail.runtime.seeds import generator_for
 from scail.training.joint import Joint
 from scail.training.loop import LOOP_VERSION, fit
 from scail.training.task import Task, Trainer

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from scail.network import Network
-from scail.seeding import generator_for
+from scail.networks.network import Network
+from scail.runtime.seeds import generator_for
 from scail.training.joint import Joint
 from scail.training.task import Task, Trained, Trainer
 

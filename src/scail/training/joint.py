@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 
 from torch import Generator
 
-from scail.images import channel_statistics
-from scail.network import Network, create_network
-from scail.recipes import Schedule
-from scail.seeding import generator_for
+from scail.config.recipes import Schedule
+from scail.datasets.images.batches import channel_statistics
+from scail.networks.network import Network, create_network
+from scail.runtime.seeds import generator_for
 from scail.training.loop import LOOP_VERSION, fit
 from scail.training.task import Task, Trainer
 

@@ -13,11 +13,11 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import SGD
 
-from scail.images import batch_sizes, training_batches
-from scail.network import Network
-from scail.recipes import Schedule
-from scail.seeding import generator_for
-from scail.store import Entry
+from scail.config.recipes import Schedule
+from scail.datasets.images.batches import batch_sizes, training_batches
+from scail.networks.network import Network
+from scail.runtime.seeds import generator_for
+from scail.storage.store import Entry
 from scail.training.task import Interrupted, Progress, Task
 
 LOOP_VERSION = 1  # raise it when a change of the loop changes results: states trained before are then not reused

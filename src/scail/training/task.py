@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 from scail.datasets.dataset import Images
-from scail.images import Augmentation
-from scail.network import Network
-from scail.ranks import ALONE, Ranks
-from scail.store import Checkpoint
+from scail.datasets.images.batches import Augmentation
+from scail.networks.network import Network
+from scail.runtime.ranks import ALONE, Ranks
+from scail.storage.store import Checkpoint
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -1,0 +1,1 @@
+"""The benchmark: experiments settled, their trajectories run through the store, and measured."""

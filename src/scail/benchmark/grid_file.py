@@ -1,0 +1,133 @@
+"""A grid of one's own: a YAML file with the options of `scail run`, where a list means each of its values."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from itertools import product
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from scail.cli.run import Run
+
+_OF_THE_COMMAND = ("out", "store", "jobs", "logger")
+_OF_ONE_RUN = ("devices", "nodes", "sync_batch_norm", "linear_scaling")
+_IN_NAMES = ("dataset", "states", "memory", "seed")
+
+
+def run_of(values: Mapping[str, object], where: str = "") -> Run:
+    """The options of `scail run` with these values; `where` begins every error."""
+    hints = get_type_hints(Run)
+    converted: dict[str, Any] = {key: _convert(f"{where}{key}", value, hints[key]) for key, value in values.items()}
+    return Run(**converted)
+
+
+def file_grid(path: Path, options: Mapping[str, object]) -> list[tuple[Run, dict[str, str]]]:
+    """Every combination of the file's values, with what tells it from the others; `options` replace the file's own.
+
+    Data set, states, memory and seed are named anyway; the rest is given by key.
+    """
+    replaced = {key: value if isinstance(value, list) else [value] for key, value in options.items()}
+    given = read_grid_file(path) | replaced
+    seeds = given.pop("seeds", [1])
+    if len(seeds) != 1 or not isinstance(seeds[0], int) or seeds[0] < 1:
+        raise ValueError(f"{path}: seeds: {seeds}: expected one number, 1 or more; particular seeds are `seed: [1, 5]`")
+    if seeds[0] > 1:
+        given["seed"] = [n + i for n in given.get("seed", [1]) if isinstance(n, int) for i in range(seeds[0])]
+    varying = [key for key, values in given.items() if len(values) > 1 and key not in _IN_NAMES]
+    found: dict[Run, dict[str, str]] = {}
+    for values in product(*given.values()):
+        one = dict(zip(given, values, strict=True))
+        found.setdefault(run_of(one, f"{path}: "), {key: _slug(one[key]) for key in varying})
+    return list(found.items())
+
+
+def read_grid_file(path: Path) -> dict[str, list[object]]:
+    """The file's keys, each with its list of values."""
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        node = yaml.compose(text, yaml.SafeLoader)
+        loaded = yaml.safe_load(text)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not a text file; expected YAML in UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise ValueError(f"{path}{line}: not YAML: {getattr(error, 'problem', None) or error}") from None
+    if not isinstance(loaded, dict) or not loaded:
+        raise ValueError(f"{path}: expected options of `scail run` and their values, as `states: [10, 20]`")
+    _check_keys(path, node)
+    found = {str(raw).replace("-", "_"): _values(f"{path}: {raw}", value) for raw, value in loaded.items()}
+    return {key: values for key, values in found.items() if values != [None]}
+
+
+def _values(where: str, value: object) -> list[object]:
+    """One value, or each of a list; a list within a list is one value: state sizes, or several methods together."""
+    values = (
+        [",".join(map(str, v)) if isinstance(v, list) else v for v in value] if isinstance(value, list) else [value]
+    )
+    if not values or any(isinstance(v, dict) for v in values):
+        raise ValueError(f"{where}: expected a value, or a list of values")
+    return list(dict.fromkeys(values))
+
+
+def _check_keys(path: Path, node: Any) -> None:
+    """Every key is an option of `scail run`, and stands there once: YAML itself would silently take the last one."""
+    seen = set[str]()
+    for key_node, _ in node.value:
+        place = f"{path}, line {key_node.start_mark.line + 1}"
+        key = _known_key(place, str(key_node.value))
+        if key in seen:
+            raise ValueError(f"{place}: {key} is given twice; put all values into one list")
+        seen.add(key)
+
+
+def _known_key(place: str, raw: str) -> str:
+    key, known = raw.replace("-", "_"), [field.name for field in fields(Run)]
+    if key in _OF_THE_COMMAND:
+        raise ValueError(f"{place}: {raw} belongs to the command line: give it as --{key}")
+    if key in _OF_ONE_RUN:
+        raise ValueError(f"{place}: {raw} belongs to `scail run`: a grid trains each network on one device")
+    if key not in known:
+        usable = [name for name in known if name not in (*_OF_THE_COMMAND, *_OF_ONE_RUN)]
+        near = difflib.get_close_matches(key, usable, 1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(usable)}."
+        raise ValueError(f"{place}: unknown key {raw!r}; {hint} Keys are the options of `scail run`")
+    return key
+
+
+def _convert(key: str, value: object, hint: Any) -> object:
+    """The value as this option has it: `10` may stand for "10", but "ten" for no number."""
+    kinds = set(get_args(hint)) - {NoneType} if get_origin(hint) is not Literal else set()
+    kinds = kinds or {hint}
+    if value is None and NoneType in get_args(hint):
+        return None
+    for kind in kinds:
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        if value in choices or (kind is bool and isinstance(value, bool)):
+            return value
+        if isinstance(value, bool):
+            continue
+        if (kind is int and isinstance(value, int)) or (kind is float and isinstance(value, int | float)):
+            return kind(value)
+        if kind is str and isinstance(value, str | int | float):
+            return str(value)
+        if kind is Path and isinstance(value, str):
+            return Path(value)
+    raise ValueError(f"{key}: {value!r}: expected {' or '.join(sorted(map(_kind_name, kinds)))}")
+
+
+def _kind_name(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return ", ".join(map(str, get_args(kind)))
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(kind, str(kind))
+
+
+def _slug(value: object) -> str:
+    """A value as part of a folder's name."""
+    return re.sub(r"[^\w.]+", "-", str(value).replace("%", "pct")).strip("-") or "none"

@@ -1,0 +1,77 @@
+"""How long trainings will take here: one short measurement for each network and image size."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+
+import torch
+from torch.nn import functional as F
+
+from scail.benchmark.workers import available_cores
+from scail.networks.network import create_network
+from scail.runtime.seeds import generator_for
+
+_SECOND_PROCESS = 0.4
+"""What a further process is taken to add: cores share memory and caches, so that two processes of one thread do about
+1.4 times the work of one, not twice. It is better to promise too little."""
+_OPERATIONS = 2e10  # of one forward pass in the measurement: a second or so on a slow core
+_LONG = 1.0  # seconds: a step that takes longer is measured once, without a rehearsal
+
+
+@lru_cache(maxsize=32)
+def seconds_per_image(
+    network: str, shape: tuple[int, int, int], flops: int, threads: int, accelerator: str, precision: str
+) -> float:
+    """Seconds for one image in training (forward, backward, step), measured on random images for a second or so.
+
+    `flops`: operations of one image's forward pass.
+    """
+    from lightning_fabric import Fabric
+
+    fabric = Fabric(accelerator=accelerator, devices=1, precision=precision)  # type: ignore[arg-type]
+    model = create_network(network, shape[0], 10, generator_for(0, "timing"))
+    model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), 1e-3))
+    count = int(min(max(_OPERATIONS / flops, 2), 32))
+    images = torch.randint(0, 256, (count, *shape), dtype=torch.uint8, generator=generator_for(0, "images"))
+    images, labels = images.to(fabric.device), (torch.arange(count) % 10).to(fabric.device)
+
+    def step() -> float:
+        began = time.perf_counter()
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(images), labels)
+        fabric.backward(loss)
+        optimizer.step()
+        loss.item()  # waits for the device
+        return time.perf_counter() - began
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        took = [first] if (first := step()) > _LONG else [step()]  # the first one prepares
+        while sum(took) < _LONG / 2 and len(took) < 50:
+            took.append(step())
+        return sum(took) / (len(took) * count)
+    finally:
+        torch.set_num_threads(before)
+
+
+def speed_of(processes: int) -> float:
+    """How many times the work of one process so many do together.
+
+    >>> speed_of(1)
+    1.0
+    """
+    return 1 + _SECOND_PROCESS * (min(processes, available_cores()) - 1)
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> duration(40), duration(5400), duration(300_000), duration(1e6), duration(0)
+    ('40 s', '1.5 h', '3.5 days', '12 days', '0 s')
+    """
+    for unit, length in (("years", 365 * 86400), ("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= (2 * length if unit == "days" else length):
+            return f"{seconds / length:,.{1 if seconds < 10 * length else 0}f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,235 @@
+"""Runs the trajectories of experiments, in this process or in several.
+
+On a CPU each trajectory trains with `threads` threads whatever the number of processes, so that this number never
+changes a result: two processes of one thread do more than one process of two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait as wait_for_end
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+from scail.benchmark.configuration import Line, Setup, data_settings, set_up
+from scail.benchmark.measuring import Measured, chain_of, run_line
+from scail.benchmark.states import Watch
+from scail.config.recipes import Experiment
+from scail.datasets import load_dataset
+from scail.exemplars import places
+from scail.runtime.ranks import ALONE, Ranks
+from scail.storage.remote_store import open_store
+from scail.training import Interrupted, Progress
+
+
+@dataclass(frozen=True)
+class Job:
+    """One trajectory of one experiment."""
+
+    number: int
+    title: str
+    setup: Setup
+    line: Line
+    begins: str = ""
+    """The key of its state 0: jobs that begin alike share it."""
+
+    def image_passes(self) -> list[int]:
+        """For each state, how many images its training goes through: what it costs."""
+        chain = chain_of(self.setup, self.line)
+        passes, seen = [], list[int]()
+        for state in chain.states:
+            kept = sum(map(min, places(chain.memory, len(seen)), seen)) if seen else 0
+            passes.append((len(state.train_indices) + kept) * chain.trainer.epochs(state.index))
+            seen += [len(state.train_indices) // len(state.class_names)] * len(state.class_names)
+        return passes
+
+
+@dataclass(frozen=True)
+class Update:
+    """News from a job: a note on a state, images done, what a finished state gave, or that all is done."""
+
+    job: int
+    state: int = 0
+    note: str | None = None
+    progress: Progress | None = None
+    measured: Measured | None = None
+    done: bool = False
+
+
+Receive = Callable[[Update], None]
+_stop = threading.Event()
+_queue: Any = None
+_load_once = lru_cache(maxsize=4)(load_dataset)  # in a worker process, for its jobs on the same data
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_processes(experiment: Experiment, jobs: int) -> int:
+    """As many processes as there are cores for their threads; one where an accelerator does the work."""
+    import torch
+
+    if experiment.ranks > 1 or (experiment.accelerator != "cpu" and torch.accelerator.is_available()):
+        return 1
+    return max(1, min(jobs, available_cores() // experiment.threads))
+
+
+def stop_asked() -> bool:
+    """Whether Ctrl-C or SIGTERM came."""
+    return _stop.is_set()
+
+
+def run_jobs(jobs: Sequence[Job], store: str | Path, processes: int, receive: Receive, ranks: Ranks = ALONE) -> None:
+    """Run all jobs, so many at a time. Ctrl-C and SIGTERM end them after the current batch, saved: `Interrupted`.
+
+    Several ranks run one job at a time, together.
+    """
+    with stop_on_signals():
+        if min(processes, len(jobs)) == 1 or ranks.count > 1:
+            for job in jobs:
+                _work(job, store, receive, ranks)
+        else:
+            _run_in_processes(jobs, store, min(processes, len(jobs)), receive)
+
+
+def _work(job: Job, store: str | Path, receive: Receive, ranks: Ranks = ALONE) -> None:
+    if ranks.any(_stop.is_set()):
+        raise Interrupted
+    n = job.number
+    watch = Watch(
+        note=lambda state, text: receive(Update(n, state.index, note=text)),
+        progress=lambda state, progress: receive(Update(n, state.index, progress=progress)),
+        stop_asked=_stop.is_set,
+    )
+    for measured in run_line(job.setup, job.line, open_store(store, create=ranks.rank == 0), watch, ranks):
+        receive(Update(n, measured.state, measured=measured))
+    receive(Update(n, done=True))
+
+
+def _run_in_processes(jobs: Sequence[Job], store: str | Path, processes: int, receive: Receive) -> None:
+    context = get_context("spawn")  # not fork: torch's threads do not survive it
+    queue = context.Queue()
+    pool = ProcessPoolExecutor(processes, context, _begin_worker, (queue,))
+    try:
+        with _signals_blocked():  # until a worker is ready to handle them
+            futures = [pool.submit(_work_in_process, j.number, j.setup.experiment, j.line, store) for j in jobs]
+        _listen(queue, futures, receive)
+    except BaseException as error:
+        for process in list(pool._processes.values()):
+            process.terminate()  # SIGTERM: they save what they have and end
+        if isinstance(error, BrokenProcessPool):
+            raise ValueError(
+                "a training process was killed from outside (out of memory?). "
+                "Nothing is lost: the same command goes on; --jobs 1 needs less memory"
+            ) from error
+        raise
+    finally:
+        workers = list((pool._processes or {}).values())
+        try:
+            pool.shutdown(cancel_futures=True)
+        except KeyboardInterrupt:  # a second Ctrl-C: at once
+            for process in workers:
+                process.kill()
+            raise
+
+
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """New processes inherit this: Ctrl-C does not hit them while they import."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _listen(queue: Any, futures: Sequence[Future[None]], receive: Receive) -> None:
+    """Pass on what the workers send, until each has said that it is done."""
+    unfinished, looked = len(futures), 0.0
+    while unfinished:
+        if _stop.is_set():
+            raise Interrupted
+        if time.monotonic() - looked > 0.5:
+            looked = time.monotonic()
+            for future in futures:
+                if future.done():
+                    future.result()  # raises what the worker raised
+        with contextlib.suppress(Empty):
+            update: Update = queue.get(timeout=0.2)
+            receive(update)
+            unfinished -= update.done
+
+
+def _begin_worker(queue: Any) -> None:
+    global _queue
+    _queue = queue
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: _stop.set())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    wait_for_end([parent.sentinel])
+    os._exit(1)  # nobody is left to receive results; what is in the store stays
+
+
+def _work_in_process(number: int, experiment: Experiment, line: Line, store: str | Path) -> None:
+    try:
+        work_and_send(number, experiment, line, store, _queue.put)
+    except BaseException:
+        _queue.cancel_join_thread()  # nobody may be listening any more: do not wait for that
+        raise
+
+
+def work_and_send(number: int, experiment: Experiment, line: Line, store: str | Path, put: Receive) -> None:
+    """A job in a worker process: the data are read there, and progress is sent ten times a second."""
+    unsent, last = 0, 0.0
+
+    def send(update: Update) -> None:
+        nonlocal unsent, last
+        if update.progress is not None:
+            unsent += update.progress.images
+            if update.progress.loss is None and time.monotonic() - last < 0.1:
+                return
+            update = replace(update, progress=replace(update.progress, images=unsent))
+            unsent, last = 0, time.monotonic()
+        put(update)
+
+    setup = set_up(experiment, _load_once(experiment.dataset, data_settings(experiment)))
+    _work(Job(number, "", setup, line), store, send)
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM asks the trainings to stop; a second Ctrl-C ends the program at once."""
+    _stop.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals belong to the main thread
+        return
+
+    def ask(*_: object) -> None:
+        _stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""A classifier that keeps learning, as a value and in its folder."""

@@ -1,0 +1,177 @@
+"""Files of a classifier's folder: their names, safe reading, flushed writing, the lock."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import stat
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scail.storage.store import Checkpoint, Entry
+
+_SECONDS_BETWEEN = 5.0  # of an unfinished training on the disk
+MANIFEST = "manifest.json"
+LOCK = "learn.lock"
+UNFINISHED = "unfinished"
+PICTURES = ("exemplars", "held-out")
+TENSOR_FILE = re.compile(r"(network|evidence)-[0-9a-f]{32}\.safetensors")
+PICTURE_FILE = re.compile(r"[0-9a-f]{32}\.png")
+CLASS_FOLDER = re.compile(r"[A-Za-z0-9_-]{0,40}-[0-9a-f]{12}")
+ASIDE = re.compile(r"\.scail-[0-9a-f]{32}")
+"""A file that is being written; left behind only by a process that died."""
+
+
+class FolderError(ValueError):
+    """The folder cannot be used: what is wrong, and what to do."""
+
+
+def class_folder(name: str) -> str:
+    """The folder of a class: its name as far as a file name can carry it, and a hash that tells it from any other.
+
+    >>> class_folder("a cat/../dog")
+    'a-cat-dog-7d0ad92c520a'
+    """
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:40]
+    return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+
+
+def read_inside(root: Path, name: str, most: int) -> bytes:
+    """A file of the folder, of at most so many bytes. A symbolic link anywhere on the way is refused."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in name.split("/")[:-1]:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        file = os.open(name.rpartition("/")[2], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=descriptor)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise FolderError(f"{root / name}: a symbolic link or a file on the way; none is followed") from None
+        raise
+    finally:
+        os.close(descriptor)
+    with os.fdopen(file, "rb") as opened:
+        status = os.fstat(opened.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            raise FolderError(f"{root / name}: {status.st_size} bytes, expected a plain file of at most {most}")
+        return opened.read(most + 1)
+
+
+def write_new(path: Path, data: bytes, flushed: bool = True) -> None:
+    """Write a file aside and give it its name; `flushed`: after it is on the disk."""
+    aside = path.with_name(f".scail-{uuid.uuid4().hex}")
+    try:
+        with aside.open("xb") as file:
+            file.write(data)
+            if flushed:
+                file.flush()
+                os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """What is in this file, or the names in this folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def prepare(root: Path) -> None:
+    """Make the folder; an error if it holds something else, or links that lead out of it."""
+    root.mkdir(parents=True, exist_ok=True)
+    links = [name for name in (LOCK, UNFINISHED, *PICTURES) if (root / name).is_symlink()]
+    links += [
+        f"{kind}/{path.name}"
+        for kind in PICTURES
+        if (root / kind).is_dir()
+        for path in (root / kind).iterdir()
+        if path.is_symlink()
+    ]
+    if links:
+        raise FolderError(f"{root / links[0]}: a symbolic link, which a model's folder does not have; remove it")
+    if not (root / MANIFEST).exists():
+        foreign = [
+            p.name for p in root.iterdir() if p.name not in (LOCK, UNFINISHED, *PICTURES) and not _is_own(p.name)
+        ]
+        if foreign and not (root / MANIFEST).exists():
+            raise FolderError(f"{root}: holds {foreign[0]!r} and is not a scail model; give a new or an empty folder")
+
+
+def _is_own(name: str) -> bool:
+    return bool(TENSOR_FILE.fullmatch(name) or ASIDE.fullmatch(name))
+
+
+@contextlib.contextmanager
+def locked(root: Path, wait: bool = True, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+    """One process at a time changes the folder; the system releases the lock when its holder dies."""
+    from filelock import FileLock, Timeout
+
+    with clear_errors(root):
+        prepare(root)
+        held = FileLock(root / LOCK)
+        try:
+            held.acquire(timeout=0)
+        except Timeout:
+            if not wait:
+                raise FolderError(f"{root}: another process is learning into this model; try again later") from None
+            say(f"{root}: another process is learning into this model: waiting for it")
+            held.acquire()
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def unfinished(root: Path) -> Callable[[str], Checkpoint]:
+    """Where the unfinished training of this key is kept. Those of other keys are removed: they will not go on."""
+
+    def checkpoint(key: str) -> Checkpoint:
+        folder = root / UNFINISHED
+        with clear_errors(root):
+            folder.mkdir(exist_ok=True)
+            for path in folder.iterdir():
+                if not path.name.startswith(key) or path.is_symlink():  # a link may lead out of the folder
+                    path.unlink()
+        return Sparing(folder / f"{key}.safetensors")
+
+    return checkpoint
+
+
+@dataclass(frozen=True)
+class Sparing(Checkpoint):
+    """A checkpoint that is written every few seconds, not after every epoch: epochs of few images are short."""
+
+    written: list[float] = field(default_factory=lambda: [time.monotonic()])
+
+    def save(self, entry: Entry) -> None:
+        """Replace what was saved before, if that was long enough ago."""
+        if time.monotonic() - self.written[0] >= _SECONDS_BETWEEN:
+            super().save(entry)
+            self.written[0] = time.monotonic()
+
+    def stage(self, name: str) -> Sparing:
+        """The checkpoint of one stage of the training."""
+        return Sparing(super().stage(name).path, self.written)
+
+
+@contextlib.contextmanager
+def clear_errors(root: Path) -> Iterator[None]:
+    """Full disk, read-only folder: say which place, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise FolderError(
+            f"cannot write to {root}: {error.strerror or error}; the model that was there is as it was. "
+            "Free some space, or choose another folder"
+        ) from error

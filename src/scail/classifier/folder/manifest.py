@@ -1,0 +1,219 @@
+"""The manifest of a classifier's folder: what it says, checked value by value when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from scail.classifier.folder.files import CLASS_FOLDER, MANIFEST, TENSOR_FILE, FolderError, class_folder, read_inside
+from scail.classifier.folder.values import DamagedModel, build, checked, list_of, text_of
+from scail.classifier.inputs import Shape
+from scail.classifier.model import Settings, check_method
+from scail.config.recipes import Experiment
+from scail.methods import METHODS
+from scail.networks.network import NETWORKS
+
+FORMAT = 1
+_KEY = "scail model, format"
+_MOST_BYTES = 256 * 2**20
+_HEX = set("0123456789abcdef")
+_OF_THE_MACHINE = ("accelerator", "devices", "nodes")  # a folder goes from one machine to another
+_OF_A_RUN = ("dataset", "states", "first_state", "class_order", "memory", "methods", "select", "keep_features")
+
+
+@dataclass(frozen=True)
+class ClassRecord:
+    """What the manifest says of a class."""
+
+    name: str
+    first_state: int
+    exemplars: tuple[str, ...]
+    """Hashes of its exemplars, best first."""
+    held_out: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where its pictures are."""
+        return class_folder(self.name)
+
+
+@dataclass(frozen=True)
+class TensorFile:
+    """A file of tensors and its checksum."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder says of its model."""
+
+    settings: Settings
+    classes: tuple[ClassRecord, ...]
+    network: TensorFile
+    evidence: TensorFile
+    calls: int
+    history: tuple[dict[str, Any], ...]
+    accuracy: dict[str, Any] | None
+    difference: dict[str, Any] | None
+    changed: str
+    scail: str
+    """The version that wrote it."""
+
+    def files(self) -> set[str]:
+        """Every file that it names, relative to the folder."""
+        found = {self.network.name, self.evidence.name}
+        for one in self.classes:
+            found |= {f"exemplars/{one.folder}/{digest}.png" for digest in one.exemplars}
+            found |= {f"held-out/{one.folder}/{digest}.png" for digest in one.held_out}
+        return found
+
+
+def to_bytes(manifest: Manifest) -> bytes:
+    """The manifest as it is written."""
+    record = {_KEY: FORMAT, **asdict(manifest)}
+    for name in (*_OF_THE_MACHINE, *_OF_A_RUN):
+        record["settings"]["experiment"].pop(name, None)
+    for one, said in zip(manifest.classes, record["classes"], strict=True):
+        said["folder"] = one.folder
+    record["sha256"] = _digest(record)
+    return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in record.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def read_manifest(root: Path) -> tuple[Manifest, bytes]:
+    """The manifest, every value of it checked, and its bytes."""
+    try:
+        data = read_inside(root, MANIFEST, _MOST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        begun = (root / "unfinished").is_dir()
+        raise FolderError(
+            f"{root}: there is no model here"
+            + ("; a first learn was begun and not finished" if begun else "; make one with scail learn")
+        ) from None
+    except OSError as error:
+        raise DamagedModel(f"{root / MANIFEST}: {error.strerror or error}") from error
+    try:
+        return _parse(json.loads(data)), data
+    except FolderError as error:
+        raise type(error)(f"{root / MANIFEST}: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedModel(f"{root / MANIFEST}: {error or type(error).__name__}; restore it from a copy") from error
+
+
+def _parse(record: Any) -> Manifest:
+    if not isinstance(record, dict) or _KEY not in record:
+        raise DamagedModel("not the manifest of a scail model")
+    if record[_KEY] != FORMAT:
+        raise FolderError(
+            f"a model of format {record[_KEY]!r}, this scail reads format {FORMAT}: use the scail that wrote it"
+        )
+    if record.get("sha256") != _digest(record):
+        raise DamagedModel("its checksum does not match; restore it from a copy")
+    classes = tuple(_class(one) for one in list_of(record["classes"]))
+    names = [one.name for one in classes]
+    if not names or len(set(names)) != len(names):
+        raise DamagedModel("no classes, or two of the same name")
+    firsts = [one.first_state for one in classes]
+    if firsts != sorted(firsts) or firsts[0] < 0:
+        raise DamagedModel("states of the classes are not in order")
+    manifest = Manifest(
+        settings=_settings(record["settings"]),
+        classes=classes,
+        network=_tensor_file(record["network"], "network"),
+        evidence=_tensor_file(record["evidence"], "evidence"),
+        calls=_count(record["calls"], "calls"),
+        history=tuple(_history(one) for one in list_of(record["history"])),
+        accuracy=_accuracy(record["accuracy"]),
+        difference=_difference(record["difference"]),
+        changed=text_of(record["changed"], "changed"),
+        scail=text_of(record["scail"], "scail"),
+    )
+    kept = sum(len(one.exemplars) + len(one.held_out) for one in classes)
+    if kept > manifest.settings.memory:
+        raise DamagedModel(f"{kept} images are kept, more than the memory of {manifest.settings.memory}")
+    return manifest
+
+
+def _history(record: Any) -> dict[str, Any]:
+    found: dict[str, Any] = checked(record, dict, "history")
+    for key in ("new", "more"):
+        for name in list_of(found[key]):
+            text_of(name, key)
+    for key in ("when", "method"):
+        text_of(found[key], key)
+    for key in ("images", "epochs", "seconds"):
+        checked(found[key], float, key)
+    _accuracy(found["accuracy"])
+    return found
+
+
+def _count(value: Any, name: str) -> int:
+    if (found := int(checked(value, int, name))) < 0:
+        raise DamagedModel(f"{name} is {found}, expected 0 or more")
+    return found
+
+
+def _accuracy(record: Any) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = checked(record, dict | None, "accuracy")
+    for key in ("top1", "top5", "images") if found is not None else ():
+        if not math.isfinite(checked(record[key], float, key)):
+            raise DamagedModel(f"{key} is {record[key]}, expected a number")
+    return found
+
+
+def _difference(record: Any) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = checked(record, dict | None, "difference")
+    for name, counts in (found or {}).items():
+        text_of(name, "class")
+        images, *right = (checked(count, int, "difference") for count in list_of(counts))
+        if images < 1 or len(right) != 2 or not all(0 <= n <= images for n in right):
+            raise DamagedModel(f"difference of {name!r} is {counts}, expected images, right before, right after")
+    return found
+
+
+def _class(record: Any) -> ClassRecord:
+    name = text_of(record["name"], "name")
+    hashes = [tuple(list_of(record[key])) for key in ("exemplars", "held_out")]
+    for digest in (*hashes[0], *hashes[1]):
+        if not isinstance(digest, str) or len(digest) != 32 or set(digest) - _HEX:
+            raise DamagedModel(f"{str(digest)[:50]!r}: expected a hash of 32 digits")
+    if not CLASS_FOLDER.fullmatch(class_folder(name)) or record.get("folder") != class_folder(name):
+        raise DamagedModel(f"class {name[:50]!r}: its folder is not the one of its name")
+    return ClassRecord(name, checked(record["first_state"], int, "first_state"), *hashes)
+
+
+def _tensor_file(record: Any, kind: str) -> TensorFile:
+    name, digest = checked(record["name"], str, kind), checked(record["sha256"], str, kind)
+    if not TENSOR_FILE.fullmatch(name) or not name.startswith(kind):
+        raise DamagedModel(f"{name[:80]!r}: not the name of a file of this folder")
+    return TensorFile(name, digest)
+
+
+def _settings(record: Any) -> Settings:
+    """The settings; values that this scail adds have their defaults, values that it does not know are an error."""
+    own = dict(checked(record, dict, "settings"))
+    own["shape"] = build(Shape, own["shape"])
+    own["experiment"] = build(Experiment, own["experiment"])
+    settings = build(Settings, own)
+    assert isinstance(settings, Settings)
+    check_method(settings.method, settings.memory)
+    network = settings.experiment.network
+    if network not in NETWORKS and not re.fullmatch(r"timm:[A-Za-z0-9_.]+", network):  # nothing to be fetched
+        raise DamagedModel(f"network {network[:50]!r}: not a name that scail knows")
+    experiment = settings.experiment
+    sound = 0 <= settings.validation < 1 and 0 <= experiment.padding <= 1024 and 0 <= experiment.seed < 2**32
+    if not sound or settings.method not in METHODS or (settings.memory and settings.select is None):
+        raise DamagedModel("settings out of bounds")
+    return settings

@@ -1,0 +1,171 @@
+"""Read a classifier from its folder, while others may be changing it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from scail.classifier.folder.files import FolderError, read_inside
+from scail.classifier.folder.manifest import Manifest, TensorFile, read_manifest
+from scail.classifier.folder.pictures import read_png
+from scail.classifier.folder.values import DamagedModel
+from scail.classifier.model import Kept, Model
+from scail.exemplars import Memory
+from scail.heads import Evidence
+from scail.learner import Learned
+from scail.networks.network import Network, create_network
+from scail.runtime.seeds import generator_for
+
+_TRIES = 20  # a reader that meets so many changes of the folder in a row gives up
+_MOST_TENSORS = 16 * 2**30
+
+
+@dataclass(frozen=True)
+class Look:
+    """A folder as it was at one moment."""
+
+    manifest: Manifest
+    stamp: str
+    """Changes whenever the model does."""
+    size: int
+    """Bytes of its files."""
+
+
+def look(root: Path) -> Look:
+    """What the manifest says; nothing else is opened."""
+    manifest, data = read_manifest(Path(root))
+    size = len(data)
+    for name in manifest.files():
+        with contextlib.suppress(FileNotFoundError):  # a learn that ended just now took it away
+            size += (Path(root) / name).lstat().st_size
+    return Look(manifest, hashlib.sha256(data).hexdigest(), size)
+
+
+def read_model(root: Path, pictures: bool = True) -> tuple[Model, str]:
+    """The model, every file checked, and its stamp. Without `pictures` it can classify but not learn.
+
+    A learn that ends meanwhile takes away files that the old manifest named: then all of it is read again.
+    """
+    root = Path(root)
+    for _ in range(_TRIES):
+        manifest, data = read_manifest(root)
+        try:
+            return _read(root, manifest, pictures), hashlib.sha256(data).hexdigest()
+        except FileNotFoundError as error:
+            if read_manifest(root)[1] == data:
+                raise DamagedModel(f"{root / str(error.filename)}: is missing; restore it from a copy") from error
+        except OSError as error:
+            raise DamagedModel(f"{root / str(error.filename)}: {error.strerror or error}") from error
+    raise FolderError(f"{root}: changes faster than it can be read; try again")
+
+
+def _read(root: Path, manifest: Manifest, pictures: bool) -> Model:
+    settings, classes = manifest.settings, manifest.classes
+    network = _network(root, manifest, _tensors(root, manifest.network))
+    kept = [
+        _kept(root, manifest, kind, places, pictures)
+        for kind, places in (("exemplars", settings.exemplar_places), ("held-out", settings.held_out_places))
+    ]
+    tensors = _tensors(root, manifest.evidence)
+    evidence = _evidence(root, tensors, manifest, network.feature_size, kept[0].memory)
+    carried = {name.removeprefix("carried."): t for name, t in tensors.items() if name.startswith("carried.")}
+    _check_carried(root, carried, len(classes), network.feature_size)
+    return Model(
+        settings=settings,
+        classes=tuple(one.name for one in classes),
+        learned=Learned(network, kept[0].memory, evidence, carried),
+        exemplars=kept[0],
+        held_out=kept[1],
+        calls=manifest.calls,
+        history=manifest.history,
+        accuracy=manifest.accuracy,
+        difference=manifest.difference,
+    )
+
+
+def _tensors(root: Path, file: TensorFile) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    data = read_inside(root, file.name, _MOST_TENSORS)
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        raise DamagedModel(f"{root / file.name}: checksum does not match; restore it from a copy")
+    try:
+        return load(data)
+    except SafetensorError as error:
+        raise DamagedModel(f"{root / file.name}: not a safetensors file ({error})") from error
+
+
+def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Network:
+    settings, classes = manifest.settings, len(manifest.classes)
+    if weights.get("linear.bias", torch.empty(0)).shape != (classes,):
+        raise DamagedModel(f"{root / manifest.network.name}: its layer is not one for {classes} classes")
+    network = create_network(
+        settings.experiment.network, settings.shape.channels, classes, generator_for(0, "overwritten")
+    )
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise DamagedModel(
+            f"{root / manifest.network.name}: not the weights of {network.name} ({str(error)[:200]})"
+        ) from error
+    return network.eval()
+
+
+def _kept(root: Path, manifest: Manifest, kind: str, places: int, pictures: bool) -> Kept:
+    shape = manifest.settings.shape
+    names = [one.exemplars if kind == "exemplars" else one.held_out for one in manifest.classes]
+    if sum(map(len, names)) > places:
+        raise DamagedModel(f"{root}: {sum(map(len, names))} images in {kind}, expected at most {places}")
+    rows = torch.arange(sum(map(len, names))).split([len(hashes) for hashes in names])
+    memory = Memory(places, tuple(rows))
+    if not pictures:
+        return Kept(torch.empty(0, shape.channels, shape.height, shape.width, dtype=torch.uint8), memory)
+    images = [
+        read_png(root, f"{kind}/{one.folder}/{digest}.png", shape)
+        for one, hashes in zip(manifest.classes, names, strict=True)
+        for digest in hashes
+    ]
+    empty = torch.empty(0, shape.channels, shape.height, shape.width, dtype=torch.uint8)
+    return Kept(torch.stack(images) if images else empty, memory)
+
+
+def _evidence(
+    root: Path, tensors: Mapping[str, Tensor], manifest: Manifest, feature_size: int, memory: Memory
+) -> Evidence:
+    """What the heads may see, of the shapes that it must have."""
+    try:
+        evidence = Evidence(**{f.name: tensors[f.name] for f in fields(Evidence)})
+    except KeyError as error:
+        raise DamagedModel(f"{root / manifest.evidence.name}: has no {error}") from error
+    firsts = [one.first_state for one in manifest.classes]
+    count, states = len(firsts), firsts[-1] + 1
+    kept, new = len(memory), len(evidence.new_labels_M)
+    expected: dict[str, Sequence[int]] = {"C": (count,), "CD": (count, feature_size), "S": (states,), "E": (kept,)}
+    expected |= {"ED": (kept, feature_size), "M": (new,), "MD": (new, feature_size)}
+    for f in fields(Evidence):
+        tensor, letters = getattr(evidence, f.name), f.name.rpartition("_")[2]
+        whole = f.name.startswith(("first_state", "train_count")) or "labels" in f.name
+        if tuple(tensor.shape) != tuple(expected[letters]) or tensor.dtype != (torch.int64 if whole else torch.float32):
+            raise DamagedModel(f"{root / manifest.evidence.name}: {f.name} is {tuple(tensor.shape)} of {tensor.dtype}")
+    if evidence.first_state_C.tolist() != firsts or not torch.equal(evidence.exemplar_labels_E, memory.labels):
+        raise DamagedModel(f"{root / manifest.evidence.name}: does not fit the manifest")
+    if new and not 0 <= int(evidence.new_labels_M.min()) <= int(evidence.new_labels_M.max()) < count:
+        raise DamagedModel(f"{root / manifest.evidence.name}: labels of classes that there are not")
+    return evidence
+
+
+def _check_carried(root: Path, carried: Mapping[str, Tensor], classes: int, feature_size: int) -> None:
+    expected = {"svm_weight": (classes, feature_size), "svm_bias": (classes,), "c": (), "alpha": (), "beta": ()}
+    for name, shape in expected.items():
+        if name in carried and tuple(carried[name].shape) != shape:
+            raise DamagedModel(f"{root}: {name} is {tuple(carried[name].shape)}, expected {shape}")
+    newest = carried.get("newest", torch.tensor([0, classes]))
+    if newest.shape != (2,) or not 0 <= int(newest[0]) <= int(newest[1]) <= classes:
+        raise DamagedModel(f"{root}: newest is {newest.tolist()}, expected a range of classes")

@@ -1,0 +1,131 @@
+"""Write a classifier into its folder: new files, then the manifest in one step, then what is no longer needed goes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from dataclasses import fields
+from importlib.metadata import version
+from pathlib import Path
+
+from torch import Tensor
+
+from scail.classifier.folder.files import (
+    ASIDE,
+    CLASS_FOLDER,
+    MANIFEST,
+    PICTURE_FILE,
+    PICTURES,
+    TENSOR_FILE,
+    UNFINISHED,
+    class_folder,
+    clear_errors,
+    flush,
+    prepare,
+    write_new,
+)  # fmt: skip
+from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, read_manifest, to_bytes
+from scail.classifier.folder.pictures import digest_of, to_png
+from scail.classifier.model import Kept, Model
+from scail.heads import Evidence
+
+
+def write_model(root: Path, model: Model) -> str:
+    """Put this model in place of what was there; gives its stamp. Hold the lock meanwhile."""
+    root = Path(root)
+    with clear_errors(root):
+        prepare(root)
+        pictures = [_write_pictures(root, kind, model, kept) for kind, kept in _kinds(model)]
+        learned = model.learned
+        network = _write_tensors(root, "network", learned.network.state_dict())
+        tensors = {f.name: getattr(learned.evidence, f.name) for f in fields(Evidence)}
+        tensors |= {f"carried.{name}": tensor for name, tensor in learned.carried.items()}
+        manifest = Manifest(
+            settings=model.settings,
+            classes=tuple(
+                ClassRecord(name, int(first), tuple(exemplars), tuple(held_out))
+                for name, first, exemplars, held_out in zip(
+                    model.classes, learned.evidence.first_state_C, *pictures, strict=True
+                )
+            ),
+            network=network,
+            evidence=_write_tensors(root, "evidence", tensors),
+            calls=model.calls,
+            history=model.history,
+            accuracy=model.accuracy,
+            difference=model.difference,
+            changed=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            scail=version("scail"),
+        )
+        data = to_bytes(manifest)
+        flush(root)
+        write_new(root / MANIFEST, data)  # from here on it is the new model
+        flush(root)
+        sweep(root)
+    return hashlib.sha256(data).hexdigest()
+
+
+def _kinds(model: Model) -> list[tuple[str, Kept]]:
+    return list(zip(PICTURES, (model.exemplars, model.held_out), strict=True))
+
+
+def _write_tensors(root: Path, kind: str, tensors: dict[str, Tensor]) -> TensorFile:
+    from safetensors.torch import save
+
+    # Copies: in the first state the layer and the initial classifiers are one tensor, which safetensors refuses.
+    data = save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()})
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"{kind}-{digest[:32]}.safetensors"
+    write_new(root / name, data)
+    return TensorFile(name, digest)
+
+
+def _write_pictures(root: Path, kind: str, model: Model, kept: Kept) -> list[list[str]]:
+    """For each class the hashes of its pictures. One that is there already is left: its name is its content."""
+    found, written = [], list[Path]()
+    for name, rows in zip(model.classes, kept.memory.exemplars, strict=True):
+        folder = root / kind / class_folder(name)
+        hashes = [digest_of(kept.images[row]) for row in rows.tolist()]
+        for digest, row in zip(hashes, rows.tolist(), strict=True):
+            path = folder / f"{digest}.png"
+            if not path.exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                write_new(path, to_png(kept.images[row]), flushed=False)
+                written.append(path)
+        found.append(hashes)
+    # All are written before the first is flushed: the system then does most of it at once.
+    for path in [*written, *{path.parent for path in written}, *{path.parent.parent for path in written}]:
+        flush(path)
+    return found
+
+
+def sweep(root: Path, unfinished: bool = True) -> None:
+    """Remove every file of the folder's own kinds that the manifest does not name, perhaps with unfinished work.
+
+    Files of other kinds are somebody else's and stay. Hold the lock meanwhile.
+    """
+    needed = read_manifest(root)[0].files() if (root / MANIFEST).exists() else set()
+    for path in root.iterdir():
+        if (TENSOR_FILE.fullmatch(path.name) and path.name not in needed) or ASIDE.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    for kind in PICTURES:
+        for folder in _own_folders(root / kind):
+            for path in folder.iterdir():
+                known = PICTURE_FILE.fullmatch(path.name) and f"{kind}/{folder.name}/{path.name}" not in needed
+                if known or ASIDE.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # not empty
+                folder.rmdir()
+        with contextlib.suppress(OSError):
+            (root / kind).rmdir()
+    if unfinished and (root / UNFINISHED).is_dir():
+        for path in (root / UNFINISHED).iterdir():
+            path.unlink(missing_ok=True)
+        (root / UNFINISHED).rmdir()
+
+
+def _own_folders(place: Path) -> list[Path]:
+    if not place.is_dir() or place.is_symlink():
+        return []
+    return [f for f in place.iterdir() if f.is_dir() and not f.is_symlink() and CLASS_FOLDER.fullmatch(f.name)]

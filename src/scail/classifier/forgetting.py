@@ -1,0 +1,119 @@
+"""Take a class out of a classifier: its images, its rows, its statistics and its name. The backbone stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scail.classifier.model import Kept, Model
+from scail.exemplars import Memory
+from scail.heads import Evidence
+from scail.learner import Learned
+from scail.networks.network import Network, empty_linear
+
+TRACES = (
+    "The weights of the network, and rows of other classes that were learned against it, carry traces of it until the "
+    "classifier is trained anew without it."
+)
+
+
+def without_class(model: Model, name: str) -> Model:
+    """The classifier without this class; labels are renumbered, and nothing is trained."""
+    if name not in model.classes:
+        raise ValueError(f"class {name!r} is not known; known are {', '.join(map(repr, model.classes[:10]))}")
+    if len(model.classes) == 1:
+        raise ValueError(f"class {name!r} is the only one: remove the whole model instead")
+    label = model.classes.index(name)
+    exemplars = _without_images(model.exemplars, label)
+    learned = model.learned
+    return replace(
+        model,
+        classes=tuple(other for other in model.classes if other != name),
+        learned=Learned(
+            _without_row(learned.network, label),
+            exemplars.memory,
+            _evidence(learned.evidence, label),
+            _carried(learned.carried, label),
+        ),
+        exemplars=exemplars,
+        held_out=_without_images(model.held_out, label),
+        history=tuple(_without_name(record, name) for record in model.history),
+        accuracy=None,  # it was measured on images of this class too
+        difference=model.difference and {c: found for c, found in model.difference.items() if c != name},
+    )
+
+
+def _without_images(kept: Kept, label: int) -> Kept:
+    left = tuple(rows for c, rows in enumerate(kept.memory.exemplars) if c != label)
+    return Kept.chosen(kept.images, Memory(kept.memory.budget, left))
+
+
+def _without_row(network: Network, label: int) -> Network:
+    network = network.clone()
+    weight, bias = (p.detach() for p in network.linear.parameters())
+    left = _others(len(bias), label)
+    linear = empty_linear(network.feature_size, len(left))
+    with torch.no_grad():
+        linear.weight.copy_(weight[left])
+        linear.bias.copy_(bias[left])
+    network.linear = linear
+    return network
+
+
+def _others(count: int, label: int) -> Tensor:
+    return torch.tensor([c for c in range(count) if c != label])
+
+
+def _evidence(evidence: Evidence, label: int) -> Evidence:
+    """Rows of the other classes. If the newest state has no class left, the state before it is the current one."""
+    left = _others(len(evidence.bias_C), label)
+    per_class = {
+        name: getattr(evidence, name)[left]
+        for name in (
+            "weight_CD", "bias_C", "initial_weight_CD", "initial_bias_C", "first_state_C", "train_count_C",
+            "initial_score_C", "exemplar_score_C",
+        )
+    }  # fmt: skip
+    state = int(per_class["first_state_C"][-1])
+    exemplars = evidence.exemplar_labels_E != label
+    exemplar_features, exemplar_labels = evidence.exemplar_features_ED[exemplars], evidence.exemplar_labels_E[exemplars]
+    new = evidence.new_labels_M != label
+    new_features, new_labels = evidence.new_features_MD[new], evidence.new_labels_M[new]
+    if state < evidence.state:
+        at = torch.isin(exemplar_labels, (evidence.first_state_C == state).nonzero().flatten())
+        new_features, new_labels = exemplar_features[at], exemplar_labels[at]
+    return Evidence(
+        **per_class,
+        top_score_S=evidence.top_score_S[: state + 1],
+        exemplar_features_ED=exemplar_features,
+        exemplar_labels_E=_renumbered(exemplar_labels, label),
+        new_features_MD=new_features,
+        new_labels_M=_renumbered(new_labels, label),
+    )
+
+
+def _renumbered(labels: Tensor, label: int) -> Tensor:
+    return labels - (labels > label).long()
+
+
+def _carried(carried: Mapping[str, Tensor], label: int) -> dict[str, Tensor]:
+    """What the trainers leave: rows by class of an SVM, BiC's range of newest classes."""
+    found = dict(carried)
+    for name in ("svm_weight", "svm_bias"):
+        if name in found:
+            found[name] = found[name][_others(len(found[name]), label)]
+    if "newest" in found:
+        found["newest"] = found["newest"] - (found["newest"] > label).long()
+        if found["newest"][0] == found["newest"][1]:  # nothing is left to correct
+            found |= {"alpha": torch.ones(()), "beta": torch.zeros(())}
+    return found
+
+
+def _without_name(record: dict[str, Any], name: str) -> dict[str, Any]:
+    """A line of the history that no longer knows the class."""
+    names: dict[str, Any] = {key: [c for c in record[key] if c != name] for key in ("new", "more") if key in record}
+    return {**record, **names}

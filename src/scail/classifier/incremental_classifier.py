@@ -1,0 +1,323 @@
+"""A classifier that keeps learning classes, as people of scikit-learn expect it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from scail.classifier.choices import Wishes, first_settings
+from scail.classifier.inputs import as_pixels, class_names_of, images_of, labelled
+from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next_state
+from scail.classifier.model import Model, Settings, check_method
+from scail.classifier.outlook import estimate, notes_on
+from scail.config.recipes import Experiment, with_epochs
+from scail.evaluation import top_k_accuracy
+from scail.networks.network import Network, extract_features
+from scail.networks.pretrained import start_network
+from scail.storage.store import Checkpoint
+from scail.training import Progress
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+_BATCH = 512
+_OPEN = ("accelerator", "epochs", "verbose")  # what does not have to stay as it was in the first state
+
+
+class IncrementalClassifier:
+    """Learns classes over time and keeps at most `memory` images of what it saw.
+
+    >>> import numpy as np
+    >>> images = np.random.RandomState(0).randint(0, 255, (8, 8, 8), dtype=np.uint8)
+    >>> clf = IncrementalClassifier(memory=4, epochs=1, verbose=False).learn(images, list("aaaabbbb"))
+    >>> clf.learn(images[:3], ["c"] * 3).classes_
+    ('a', 'b', 'c')
+    """
+
+    def __init__(
+        self,
+        memory: int = 2000,
+        method: str = "auto",
+        backbone: str = "auto",
+        recipe: str | Experiment = "auto",
+        *,
+        backbone_weights: str | Path | None = None,
+        image_size: int | None = None,
+        validation: float = 0.0,
+        mirror: bool = True,
+        epochs: int | tuple[int, int] | None = None,
+        seed: int = 1,
+        accelerator: str = "auto",
+        verbose: bool = True,
+    ) -> None:
+        """Nothing is checked or made before the first `learn`.
+
+        memory: B, the images kept, over all classes. method: a name of METHODS, perhaps with a selection, as
+        "scail:herding"; "auto": icarl_duet, or lwf without a memory. backbone: a network by name, or "auto": by image
+        size, number of images and device. recipe: "auto", "quick", "paper", or an `Experiment`. backbone_weights: a
+        safetensors file, or "pretrained" with a backbone timm:<name>. image_size: pixels a side; None: that of arrays,
+        64 for files. validation: share of each class, and of B, held out to measure with. mirror: whether a mirrored
+        image still is of its class. epochs: of every state, or of the first and of the later ones.
+        """
+        self.memory, self.method, self.backbone, self.recipe = memory, method, backbone, recipe
+        self.backbone_weights, self.image_size, self.validation = backbone_weights, image_size, validation
+        self.mirror, self.epochs, self.seed, self.accelerator, self.verbose = mirror, epochs, seed, accelerator, verbose
+        self._model: Model | None = None
+        self._origin: tuple[Path, str] | None = None  # the folder that it was read from or written to, and its stamp
+
+    # What people of scikit-learn ask for
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """The arguments that it was made with."""
+        return {name: getattr(self, name) for name in _arguments()}
+
+    def set_params(self, **given: Any) -> Self:
+        """Other arguments, before the first learn."""
+        unknown = given.keys() - set(_arguments())
+        if unknown:
+            raise ValueError(f"no parameter {min(unknown)!r}; known: {', '.join(_arguments())}")
+        if self._model is not None and given.keys() - set(_OPEN):
+            raise ValueError(f"it has learned already: only {', '.join(_OPEN)} can be set now; see also use()")
+        for name, value in given.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        learned = f", {len(self._model.classes)} classes in {len(self.states_)} states" if self._model else ""
+        return (
+            f"IncrementalClassifier(memory={self.memory}, method={self.method!r}, backbone={self.backbone!r}{learned})"
+        )
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether anything was learned yet."""
+        return self._model is not None
+
+    @property
+    def classes_(self) -> tuple[str, ...]:
+        """The classes, in order of arrival: column c of `predict_proba` is classes_[c]."""
+        return self._learned().classes
+
+    @property
+    def states_(self) -> tuple[tuple[str, ...], ...]:
+        """The classes that were new in each state."""
+        return self._learned().states()
+
+    @property
+    def model_(self) -> Model:
+        """All that it is: settings, network, evidence, exemplars, history."""
+        return self._learned()
+
+    # Learning
+
+    def learn(self, images: Any, labels: Any = None) -> Self:
+        """Learn these images: new classes, and perhaps more of known ones.
+
+        `images`: an array or tensor, or a list of arrays, tensors, paths or PIL images, with one label each; or a torch
+        or Hugging Face data set with its own labels. If anything fails, the classifier is as it was.
+        """
+        self._learn(*labelled(images, labels))
+        return self
+
+    def learn_and_save(
+        self,
+        folder: str | Path,
+        images: Any,
+        labels: Any = None,
+        report: Callable[[Progress], None] = lambda progress: None,
+    ) -> Self:
+        """Learn, and put the result into this folder in place of what was there; hold its lock meanwhile.
+
+        A training that is interrupted is kept in the folder and goes on when the same images are learned again.
+        """
+        from scail.classifier.folder import unfinished, write_model
+
+        root = Path(folder)
+        self._learn(*labelled(images, labels), unfinished(root), report)
+        self._origin = (root.resolve(), write_model(root, self._learned()))
+        return self
+
+    def _learn(self, images: Any, names: list[str], checkpoint: Callable[[str], Checkpoint] | None = None,
+               report: Callable[[Progress], None] = lambda progress: None) -> None:  # fmt: skip
+        if self._model is None:
+            check_method(self.method, self.memory)
+        elif len(self._model.exemplars.images) < len(self._model.exemplars.memory):
+            raise ValueError("it was read without its pictures, and can classify but not learn; load it with them")
+        pixels = as_pixels(images, self._model.settings.shape if self._model else None, self.image_size)
+        fabric = _fabric(self._model.settings.experiment if self._model else None, self.accelerator)
+        if self._model is None:
+            settings = first_settings(self._wishes(), pixels, fabric, self._say)
+        else:
+            settings = self._model.settings
+            settings = replace(settings, experiment=with_epochs(settings.experiment, self.epochs))
+        lesson = lesson_of(self._model, settings, pixels, names)
+        check_lesson(lesson, settings)
+        start = self._start(settings)
+        for text in notes_on(lesson, settings):
+            self._say(text)
+        if self.verbose:
+            self._say(estimate(self._model, settings, lesson, fabric.device.type))
+        where = Circumstances(fabric, report, checkpoint, start, self._say)
+        self._model = next_state(self._model, settings, lesson, where)
+        if self.verbose and self._model.accuracy is not None:
+            found = self._model.accuracy
+            self._say(f"on {found['images']} held-out images: top-1 {found['top1']:.1f} %, top-5 {found['top5']:.1f} %")
+
+    def _wishes(self) -> Wishes:
+        return Wishes(
+            self.memory, self.method, self.backbone, self.backbone_weights is not None, self.recipe, self.validation,
+            self.mirror, self.epochs, self.seed,
+        )  # fmt: skip
+
+    def _start(self, settings: Settings) -> Network | None:
+        if self._model is not None or self.backbone_weights is None:
+            return None
+        return start_network(settings.experiment.network, self.backbone_weights, settings.shape.channels)
+
+    # Using it
+
+    def predict(self, images: Any) -> NDArray[np.str_]:
+        """The class of each image."""
+        return np.array([self.classes_[c] for c in self._scores(images).argmax(1).tolist()])
+
+    def predict_proba(self, images: Any) -> NDArray[np.float32]:
+        """N x C: the softmax of the scores. But for the layer as it was trained (ft) it is an order, not odds."""
+        found: NDArray[np.float32] = self._scores(images).softmax(1).numpy()
+        return found
+
+    def decision_function(self, images: Any) -> NDArray[np.float32]:
+        """N x C scores; -inf where a class cannot be predicted for an image."""
+        found: NDArray[np.float32] = self._scores(images).numpy()
+        return found
+
+    def top_k(self, images: Any, k: int = 5) -> list[list[tuple[str, float]]]:
+        """For each image its k best classes (fewer where fewer can be predicted) with their probabilities."""
+        if k < 1:
+            raise ValueError(f"k is {k}, expected 1 or more")
+        scores = self._scores(images)
+        best = scores.topk(min(k, len(self.classes_)), dim=1)
+        chances = scores.softmax(1).gather(1, best.indices)  # may be 0 for a class that can be predicted all the same
+        return [
+            [(self.classes_[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
+            for of_image in zip(best.indices.tolist(), chances.tolist(), best.values.tolist(), strict=True)
+        ]
+
+    def score(self, images: Any, labels: Any = None) -> float:
+        """The share of images whose class is predicted, 0 to 1."""
+        return self.accuracy(images, labels)["top1"] / 100
+
+    def accuracy(self, images: Any, labels: Any = None) -> dict[str, float]:
+        """Top-1 and top-5 in percent, and how many images there were."""
+        images, names = labelled(images, labels)
+        strange = sorted(set(names) - set(self.classes_))
+        if strange:
+            raise ValueError(f"class {strange[0]!r} was never learned ({len(strange)} such); leave its images out")
+        number = {name: c for c, name in enumerate(self.classes_)}
+        scores, truth = self._scores(images), torch.tensor([number[name] for name in names])
+        return {
+            "top1": top_k_accuracy(scores, truth, 1), "top5": top_k_accuracy(scores, truth, 5), "images": len(names),
+        }  # fmt: skip
+
+    def use(self, method: str) -> Self:
+        """Classify with the head of another method on the same trajectory: nothing is trained."""
+        self._model = self._learned().use(method)
+        self.method = method
+        return self
+
+    def forget(self, name: str) -> Self:
+        """Take a class out: exemplars, rows, statistics. The network's weights carry traces of it until retrained."""
+        from scail.classifier.forgetting import without_class
+
+        self._model = without_class(self._learned(), class_names_of([name])[0])
+        return self
+
+    # Keeping it
+
+    def save(self, folder: str | Path, overwrite: bool = False) -> Self:
+        """Write it into a folder, in one step for everyone who reads there.
+
+        A model that is there already is replaced only if this is the same one, one or more states later.
+        """
+        from scail.classifier.folder import FolderError, locked, look, write_model
+
+        model, root = self._learned(), Path(folder)
+        with locked(root, say=self._say):
+            if (root / "manifest.json").exists() and not overwrite:
+                stamp = look(root).stamp
+                if self._origin != (root.resolve(), stamp):
+                    raise FolderError(
+                        f"{root}: holds another model, or was changed since it was read; save elsewhere, "
+                        "or with overwrite=True"
+                    )
+            self._origin = (root.resolve(), write_model(root, model))
+        return self
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, *, accelerator: str = "auto", verbose: bool = True, pictures: bool = True
+    ) -> Self:
+        """Read it from its folder. Without `pictures` it is read quicker, and can classify but not learn."""
+        from scail.classifier.folder import read_model
+
+        model, stamp = read_model(Path(folder), pictures)
+        settings = model.settings
+        made = cls(
+            settings.memory, settings.method, settings.experiment.network, settings.experiment,
+            image_size=settings.shape.height if settings.shape.height == settings.shape.width else None,
+            validation=settings.validation, mirror=settings.mirror, seed=settings.experiment.seed,
+            accelerator=accelerator, verbose=verbose,
+        )  # fmt: skip
+        made._model, made._origin = model, (Path(folder).resolve(), stamp)
+        return made
+
+    def _learned(self) -> Model:
+        if self._model is None:
+            raise ValueError("nothing was learned yet: call learn(images, labels) first")
+        return self._model
+
+    def _scores(self, images: Any) -> Tensor:
+        """N x C scores, a few hundred images at a time: files need not fit into memory."""
+        model = self._learned()
+        images = images_of(images)
+        head, network, found = model.head(), model.learned.network, [torch.empty(0, len(model.classes))]
+        network.to(self._device())
+        for i in range(0, len(images), _BATCH):
+            pixels = as_pixels(images[i : i + _BATCH], model.settings.shape)
+            found.append(head.scores(extract_features(network, pixels)))
+        network.cpu()
+        return torch.cat(found)
+
+    def _device(self) -> torch.device:
+        """Where images are classified."""
+        if self.accelerator == "cpu" or not torch.accelerator.is_available():
+            return torch.device("cpu")
+        return torch.accelerator.current_accelerator() or torch.device("cpu")
+
+    def _say(self, text: str) -> None:
+        if self.verbose:
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
+
+
+def _arguments() -> list[str]:
+    return [name for name in inspect.signature(IncrementalClassifier.__init__).parameters if name != "self"]
+
+
+def _fabric(experiment: Experiment | None, accelerator: str) -> Fabric:
+    from lightning_fabric import Fabric
+
+    precision: Any = experiment.precision if experiment else "32-true"
+    try:
+        return Fabric(accelerator=accelerator, devices=1, precision=precision)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"accelerator {accelerator!r}: {error}; use auto or cpu") from error

@@ -1,0 +1,234 @@
+"""`scail learn` and `scail forget`: change the classifier in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from scail.config.recipes import FILES_SIZE, DataSettings
+
+if TYPE_CHECKING:
+    from scail.classifier.incremental_classifier import IncrementalClassifier
+    from scail.training import Progress
+
+Model = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+
+
+@dataclass(frozen=True)
+class Learn:
+    """Learn classes into a model: a new one, or one that has learned before and keeps at most B images of it.
+
+    The folder MODEL answers as before until the new state takes its place in one step. Interrupted or killed, nothing
+    is lost: the same command goes on. Images of known classes are rehearsed.
+
+    Try `scail learn pets photos/cats-and-dogs`, later `scail learn pets photos/rabbits`, then
+    `scail predict pets some.jpg`. Options marked * are fixed by the first learn.
+    """
+
+    model: Model
+    """The folder of the model."""
+    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
+    """What to learn: a folder with a sub-folder of images per class, a list file, hf:owner/name, or a name of
+    `scail datasets`."""
+    classes: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
+    """Only these classes of the data, separated by commas."""
+    memory: Annotated[int | None, tyro.conf.arg(metavar="B")] = None
+    """* B, the images that the model may keep, over all classes (2000)."""
+    method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """How it learns and classifies; see `scail methods`. A model that has learned can change to methods that are read
+    from the same training. Default: icarl_duet, or lwf without a memory."""
+    validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
+    """* Share of each class, and of B, that is held out to measure with, as 0.1 (none)."""
+    epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
+    """Epochs of every state, as E; or of the first one and the later ones, as E0,E (methods that distil: E in all).
+    Default: as in the learn before; at first, by the number of images."""
+    backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """* resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto."""
+    backbone_weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained")] = None
+    """* Weights to begin with: a safetensors file (torchvision's names for resnet18 are fine), or timm's pretrained
+    ones."""
+    recipe: Literal["auto", "quick", "paper"] | None = None
+    """* Schedules. auto: by the number of images."""
+    image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """* Side of the images in pixels (image files: 64)."""
+    no_mirror: bool = False
+    """* A mirrored image is not of its class any more: characters, signs."""
+    broken: Literal["error", "skip"] = "error"
+    """An image that cannot be read: stop and name it, or leave it out."""
+    seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """* Same seed, same model (1)."""
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
+    """Where to train."""
+    no_wait: bool = False
+    """Stop with an error if another process is learning into this model, instead of waiting for it."""
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Take a class out of a model: its exemplars, rows, statistics, held-out images, and unfinished work.
+
+    The weights of the network carry traces of it until the model is trained anew without it.
+    """
+
+    model: Model
+    """The folder of the model."""
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
+    """The class to forget."""
+    no_wait: bool = False
+    """Stop with an error if another process is learning into this model, instead of waiting for it."""
+
+
+def learn_command(command: Learn) -> None:
+    """Learn, and say what came of it."""
+    epochs = _epochs(command.epochs)
+    from scail.classifier.folder import look
+    from scail.classifier.in_folder import learn_into
+    from scail.classifier.model import check_method
+    from scail.cli.store import human_size
+    from scail.runtime.allocation import keep_freed_memory
+
+    first = None
+    if not (command.model / "manifest.json").exists():  # what cannot be learned leaves no folder behind
+        new = _new(command)
+        check_method(new.method, new.memory)
+        first = read_data(command.data, new, command.classes, command.broken)
+
+    def prepared(clf: IncrementalClassifier) -> tuple[Any, list[str]]:
+        clf.epochs, clf.accelerator = epochs, command.accelerator
+        if clf.has_learned:
+            _check_fixed(command, clf)
+            if command.method is not None:
+                clf.use(command.method)
+        read = None if clf.has_learned else first
+        images, names, mirror = read or read_data(command.data, clf, command.classes, command.broken)
+        if not clf.has_learned:
+            clf.mirror = mirror and not command.no_mirror
+        return images, names
+
+    keep_freed_memory()
+    with progress_bar() as report:
+        clf = learn_into(
+            command.model, prepared, make=lambda: _new(command), wait=not command.no_wait, say=_say, report=report
+        )
+    model = clf.model_
+    kept = len(model.exemplars.memory) + len(model.held_out.memory)
+    _say(
+        f"{command.model}: {len(model.classes)} classes in {len(model.states())} state(s), {kept} of at most "
+        f"{model.settings.memory} images kept, {human_size(look(command.model).size)}"
+    )
+
+
+def forget_command(command: Forget) -> None:
+    """Forget, and say what cannot be forgotten."""
+    from scail.classifier.forgetting import TRACES
+    from scail.classifier.in_folder import forget_in
+
+    forget_in(command.model, command.name, wait=not command.no_wait, say=_say)
+    _say(f"{command.model}: {command.name!r} is forgotten: exemplars, rows, statistics and unfinished work. {TRACES}")
+
+
+def read_data(
+    data: str, clf: IncrementalClassifier, classes: str | None, broken: Literal["error", "skip"], test: bool = False
+) -> tuple[Any, list[str], bool]:
+    """Images of DATA as this classifier takes them, their class names, and whether mirrored images keep their class."""
+    import torch
+
+    from scail.classifier.inputs import Shape, check_memory
+    from scail.datasets import load_part
+
+    shape = clf.model_.settings.shape if clf.has_learned else None
+    if shape and shape.height != shape.width:
+        raise ValueError(
+            f"this model takes images of {shape.height} x {shape.width} pixels, and the command line reads squares of "
+            "DATA; use IncrementalClassifier.load(MODEL) in Python"
+        )
+    size = shape.height if shape else clf.image_size
+    settings = DataSettings(broken=broken)
+    if data not in ("glyphs", "digits"):  # those have a size of their own, and are scaled later where need be
+        settings = replace(settings, image_size=size or FILES_SIZE)
+    split, names, mirror = load_part(data, settings, test)
+    if classes is not None:
+        wanted = [name.strip() for name in classes.split(",")]
+        if unknown := [name for name in wanted if name not in names]:
+            raise ValueError(f"--classes: {data} has no class {unknown[0]!r}; it has {', '.join(names[:10])}")
+        numbers = torch.tensor([names.index(name) for name in wanted])
+        rows = torch.isin(split.labels, numbers).nonzero().flatten()
+        split = replace(split, images=split.images[rows], labels=split.labels[rows])
+    if len(split.labels) and int(split.labels.min()) < 0:
+        raise ValueError(f"{data}: has images without labels, which cannot be learned")
+    images = split.images
+    if not isinstance(images, torch.Tensor):
+        check_memory(len(images), Shape(*images.shape[1:]))
+        images = images.in_memory()  # type: ignore[attr-defined]
+    return images, [names[c] for c in split.labels.tolist()], mirror
+
+
+def _new(command: Learn) -> IncrementalClassifier:
+    from scail.classifier.incremental_classifier import IncrementalClassifier
+
+    given = {name: getattr(command, name) for name in _FIXED if getattr(command, name) is not None}
+    return IncrementalClassifier(**{"method": command.method or "auto", **given})
+
+
+_FIXED = ("memory", "validation", "backbone", "backbone_weights", "recipe", "image_size", "seed")
+
+
+def _check_fixed(command: Learn, clf: IncrementalClassifier) -> None:
+    """Options that were fixed by the first learn may be given again, but not with other values."""
+    settings = clf.model_.settings
+    now: dict[str, Any] = {
+        "memory": settings.memory, "validation": settings.validation, "backbone": settings.experiment.network,
+        "image_size": settings.shape.height, "seed": settings.experiment.seed,
+    }  # fmt: skip
+    for name in ("backbone_weights", "recipe"):
+        if getattr(command, name) not in (None, "auto"):
+            raise ValueError(f"--{name.replace('_', '-')}: the model has learned already; only a first learn takes it")
+    if command.no_mirror and settings.mirror:
+        raise ValueError("--no-mirror: the model was made without it, and this cannot be changed; begin a new model")
+    for name, value in now.items():
+        given = getattr(command, name)
+        if given is not None and given != value and given != "auto":
+            raise ValueError(
+                f"--{name.replace('_', '-')} {given}: the model was made with {value}, and this cannot be changed; "
+                "leave the option out, or begin a new model"
+            )
+
+
+def _epochs(text: str | None) -> int | tuple[int, int] | None:
+    if text is None:
+        return None
+    try:
+        numbers = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) not in (1, 2) or min(numbers) < 1:
+        raise ValueError(f"--epochs {text}: expected E, or E0,E, numbers from 1 on")
+    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator[Callable[[Progress], None]]:
+    """A bar in a terminal, nothing elsewhere: what to tell it of a training."""
+    if not sys.stdout.isatty():
+        yield lambda progress: None
+        return
+    from rich.progress import Progress as Bars
+
+    with Bars(transient=True) as bars:
+        task = bars.add_task("learning")
+        yield lambda progress: bars.update(
+            task,
+            total=progress.epochs,
+            completed=progress.epoch,
+            description=f"epoch {progress.epoch}/{progress.epochs}",
+        )
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,130 @@
+"""`scail prepare`: a packed copy of a data set, or faces cropped from photographs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Make a packed copy of a data set that trains faster, or crop the faces of VGGFace2.
+
+    `scail prepare DATASET --size 256` scales every image down once and packs them into a few large files;
+    `scail run --dataset` takes the folder. Put it into SCAIL_DATA under the data set's name, and the name means the
+    packed copy. `scail prepare vggface2 SRC DST` finds faces with MTCNN (pip install 'scail[faces]') and writes the
+    crops of SRC to DST, in the same folders. Both go on where they were interrupted.
+    """
+
+    dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+    """Which data set: a name, hf:owner/name, or a path, as for `scail run`."""
+    source: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="SRC")] = None
+    """vggface2: the folder of photographs."""
+    target: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DST")] = None
+    """vggface2: the folder of cropped faces."""
+    size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Shorter side of the packed images (256), or side of a cropped face, in pixels."""
+    quality: Annotated[int, tyro.conf.arg(metavar="N")] = 92
+    """JPEG quality of the packed images, 1 to 95."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where the packed copy goes. Default: NAME-SIZE in SCAIL_DATA."""
+    split: Literal["icarl", "official"] = "icarl"
+    """ILSVRC: which images to test on; a packed copy keeps it."""
+    classes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Only so many classes."""
+    images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Only so many training images a class."""
+    held_out: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.2
+    """Share of each class to test on, where a data set has no test images of its own; a packed copy keeps it."""
+    split_seed: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    """Draws the images to test on."""
+    broken: Literal["error", "skip"] = "error"
+    """An image that cannot be read: stop and name it, or leave it out and count it. (Faces: always counted.)"""
+    workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Images at a time. Default: as many as there are cores."""
+    margin: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
+    """Faces: how much is kept around the face, as a share of its side."""
+    no_face: Literal["centre", "skip"] = "centre"
+    """Faces: a photograph without one gives its middle square, or nothing. Both are listed in faces.csv."""
+    several: Literal["largest", "central"] = "largest"
+    """Faces: which one of several is taken."""
+
+
+def prepare_command(command: Prepare) -> None:
+    """Crop faces, or pack."""
+    if command.source is None:
+        _pack(command)
+    elif command.dataset != "vggface2":
+        raise ValueError(
+            f"SRC {command.source}: only vggface2 has faces to crop; to pack: scail prepare DATASET --size N"
+        )
+    elif command.target is None:
+        raise ValueError("scail prepare vggface2 SRC DST: give the folder for the cropped faces too")
+    else:
+        _crop(command, command.source, command.target)
+
+
+def _cores(asked: int | None) -> int:
+    from scail.benchmark.workers import available_cores
+
+    return available_cores() if asked is None else asked
+
+
+def _progress() -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+
+
+def _pack(command: Prepare) -> None:
+    from scail.datasets import DataSettings, load_dataset
+    from scail.datasets.images.on_disk import ImageTable
+    from scail.datasets.images.packed import pack
+    from scail.datasets.places import data_dir
+
+    size = 256 if command.size is None else command.size
+    if not (8 <= size <= 4096 and 1 <= command.quality <= 95):
+        raise ValueError(f"size {size} and quality {command.quality}: expected 8 to 4096 pixels and 1 to 95")
+    settings = DataSettings(
+        classes=command.classes, images_per_class=command.images_per_class, split=command.split,
+        held_out=command.held_out, split_seed=command.split_seed, on_disk=True, broken=command.broken,
+        workers=_cores(command.workers),
+    )  # fmt: skip
+    dataset = load_dataset(command.dataset, settings)
+    if not isinstance(dataset.train.images, ImageTable):
+        raise ValueError(f"{command.dataset}: is embedded in scail; there is nothing to pack")
+    out = command.out or data_dir() / f"{dataset.name.replace('/', '-')}-{size}"
+    with _progress() as bar:
+        task = bar.add_task(f"{dataset.name} to {out}", total=len(dataset.train) + len(dataset.test))
+        pack(dataset, out, size, command.quality, lambda count: bar.advance(task, count))
+    for note in dataset.notes:
+        print(f"note: {note}")
+    taken = sum(file.stat().st_size for file in out.iterdir())
+    count = len(dataset.train) + len(dataset.test)
+    print(f"{count} images of {len(dataset.class_names)} classes in {taken / 1e6:.0f} MB: scail run --dataset {out}")
+
+
+def _crop(command: Prepare, source: Path, target: Path) -> None:
+    from scail.datasets.faces.crop import LOG, FaceSettings, crop_faces
+
+    settings = FaceSettings(no_face=command.no_face, several=command.several)
+    if command.margin is not None:
+        settings = replace(settings, margin=command.margin)
+    if command.size is not None:
+        settings = replace(settings, size=command.size)
+    with _progress() as bar:
+        task = bar.add_task(f"faces to {target}", total=None)
+        report = crop_faces(
+            source, target, settings, _cores(command.workers),
+            lambda done, of: bar.update(task, completed=done, total=of),
+        )  # fmt: skip
+    print(
+        f"{report.found} faces ({report.several} chosen from several), {report.none} photographs without one, "
+        f"{report.broken} broken, {report.there} done before; details in {target / LOG}"
+    )

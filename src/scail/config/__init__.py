@@ -1,0 +1,1 @@
+"""What can be asked for: experiments, schedules and the named recipes. Nothing here imports torch."""

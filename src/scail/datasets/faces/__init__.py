@@ -1,0 +1,1 @@
+"""Faces, found in photographs and cropped."""

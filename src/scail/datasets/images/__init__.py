@@ -1,0 +1,1 @@
+"""Images: decoded, on disk, packed, and in batches."""

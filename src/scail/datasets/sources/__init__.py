@@ -1,0 +1,1 @@
+"""One file for each place that images come from."""

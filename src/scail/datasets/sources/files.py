@@ -1,0 +1,80 @@
+"""Image folders and list files of one's own.
+
+A folder has one sub-folder per class, or `train/` and `test/` (or `val/`) folders of that kind. A list file has one
+`path label` per line. Without test images of their own, a share of each class is held out by seed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from scail.datasets.dataset import Found, Split
+from scail.datasets.images.decode import ENDINGS
+from scail.datasets.images.on_disk import table_of_files
+
+_TEST_NAMES = ("test", "val", "validation")
+Labelled = tuple[Path, str]
+
+
+def load_files(place: Path, size: int, workers: int) -> Found:
+    """The images of a folder or list file."""
+    train, test = _of_list(place) if place.is_file() else _of_folder(place)
+    if not train:
+        raise ValueError(f"{place}: no images found ({', '.join(sorted(ENDINGS))}) in folders of classes")
+    names = tuple(sorted({label for _, label in train}))
+    strange = sorted({label for _, label in test} - set(names))
+    if strange:
+        raise ValueError(f"{place}: class {strange[0]!r} has test images but no training images")
+    number = {name: c for c, name in enumerate(names)}
+
+    def split(pairs: list[Labelled]) -> Split:
+        labels = torch.tensor([number[label] for _, label in pairs])
+        return Split(table_of_files([str(path) for path, _ in pairs], size, workers), labels)
+
+    return Found(
+        place.resolve().stem, names, split(train), split(test) if test else None, "its own test images" if test else ""
+    )
+
+
+def _of_folder(place: Path) -> tuple[list[Labelled], list[Labelled]]:
+    inner = {
+        child.name: child for child in sorted(place.iterdir()) if child.is_dir() and not child.name.startswith(".")
+    }
+    test = next((inner[name] for name in _TEST_NAMES if name in inner), None)
+    if "train" in inner and test is not None:
+        return _classes_of(inner["train"]), _classes_of(test)
+    return _classes_of(place), []
+
+
+def _classes_of(place: Path) -> list[Labelled]:
+    """Every image below each class folder, in a fixed order."""
+    return [
+        (path, folder.name)
+        for folder in sorted(place.iterdir())
+        if folder.is_dir() and not folder.name.startswith(".")
+        for path in sorted(folder.rglob("*"))
+        if path.suffix.lower() in ENDINGS
+    ]
+
+
+def _of_list(place: Path) -> tuple[list[Labelled], list[Labelled]]:
+    """Lines of `path label`; `train.lst` beside `val.lst` or `test.lst` brings its own test images."""
+    for name in _TEST_NAMES:
+        other = place.with_name(place.name.replace("train", name))
+        if other != place and other.is_file():
+            return _lines_of(place), _lines_of(other)
+    return _lines_of(place), []
+
+
+def _lines_of(place: Path) -> list[Labelled]:
+    pairs = []
+    for number, line in enumerate(place.read_text(encoding="utf-8-sig").splitlines(), 1):
+        if not line.strip():
+            continue
+        path, _, label = line.strip().rpartition(" ")
+        if not path:
+            raise ValueError(f"{place}, line {number}: {line!r}: expected a path and a label")
+        pairs.append((place.parent / path.strip(), label))
+    return pairs

@@ -1,0 +1,1 @@
+"""Networks by name, and the weights that they may begin with."""

@@ -1,0 +1,239 @@
+"""Measured numbers that are kept for good: one small file of JSON lines for each configuration, made to be committed.
+
+A file begins with the configuration. Then comes one part for each run that added to it: how it was run (schedules,
+command, commit, versions, time), and its rows. What was measured once, in whatever run, is not run again; schedules
+that a method's trainer does not use make no difference to it, nor do states and memory to Full.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from scail.config.recipes import SCHEDULES, Experiment
+from scail.results.run_directory import Row, read_lines, write_text
+
+Pair = tuple[str, str | None]
+"""(method, selection)."""
+Schedules = Mapping[str, Any]
+"""Schedules of an experiment by name, as in its configuration."""
+
+_WITHOUT_EFFECT = (
+    "dataset", "methods", "select", "states", "first_state", "class_order", "memory", "recipe", "workers",
+    "keep_features", "accelerator", "broken", "image_column", "label_column",
+)  # fmt: skip
+"""What of an experiment changes no number of a method, or stands elsewhere in the configuration as it came out."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one run added to a configuration."""
+
+    made: dict[str, Any]
+    """Schedules, command, commit, versions, start and duration."""
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """All that is known of one configuration."""
+
+    configuration: dict[str, Any]
+    parts: list[Part]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of all its runs."""
+        return [row for part in self.parts for row in part.rows]
+
+    def matching(self, schedules: Schedules) -> Kept:
+        """Only the rows whose trainers had these schedules, which then stand in the configuration."""
+        parts = []
+        for part in self.parts:
+            unlike = {name for name, value in part.made["schedules"].items() if schedules.get(name) != value}
+            rows = [row for row in part.rows if unlike.isdisjoint(SCHEDULES[row.trainer])]
+            parts += [Part(part.made, rows)] if rows else []
+        experiment = {**self.configuration["experiment"], **schedules}
+        return Kept({**self.configuration, "experiment": experiment}, parts)
+
+    @property
+    def pairs(self) -> set[Pair]:
+        """The methods and selections that were measured in every state."""
+        states = len(self.configuration["state_sizes"])
+        found: dict[Pair, set[int]] = {}
+        for row in self.rows:
+            found.setdefault((row.method, row.select), set()).add(row.state)
+        return {pair for pair, of in found.items() if len(of) == states or pair[0] == "full"}
+
+
+def configuration_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a run's config.json decides the numbers of each method, beside the schedules of its trainer.
+
+    Which methods were asked for does not.
+    Settings at their defaults are left out: one that is added to scail later does not change the key of what is known.
+    """
+    defaults = {field.name: field.default for field in fields(Experiment) if field.name != "seed"}
+    experiment = {
+        name: value
+        for name, value in config["experiment"].items()
+        if name not in _WITHOUT_EFFECT
+        and not name.endswith("_schedule")
+        and (name not in defaults or value != defaults[name])
+    }
+    data = {name: config["dataset"][name] for name in ("name", "fingerprint", "train_images", "test_images", "split")}
+    rest = {name: config[name] for name in ("memory", "state_sizes", "class_order")}
+    found: dict[str, Any] = json.loads(json.dumps({**rest, "dataset": data, "experiment": experiment}))
+    return found
+
+
+def schedules_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The schedules in a run's config.json."""
+    found = {name: value for name, value in config["experiment"].items() if name.endswith("_schedule")}
+    as_kept: dict[str, Any] = json.loads(json.dumps(found))
+    return as_kept
+
+
+def key_of_configuration(config: Mapping[str, Any]) -> str:
+    """A short name for these numbers: the same on every machine and with every version."""
+    text = json.dumps(configuration_of(config), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Archive:
+    """A folder of such files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"--results {folder}: is a file; give a directory")
+        self._look()
+
+    def _look(self) -> None:
+        """See which files there are: other grids may add some."""
+        self._files = dict[str, Path]()
+        self._alike = dict[str, list[Path]]()
+        """Configurations that differ in Z and B only: they have the same Full."""
+        for path in sorted(self.folder.glob("*.jsonl")):
+            configuration = json.loads(_first_line(path))
+            self._files[configuration["key"]] = path
+            self._alike.setdefault(_beside_states_and_memory(configuration), []).append(path)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def find(self, config: Mapping[str, Any]) -> Kept:
+        """What is known of this configuration; Full, which knows nothing of Z and B, from others too."""
+        kept, schedules = self._own(config), schedules_of(config)
+        return Kept(kept.configuration, [*kept.parts, *self._lent(kept, schedules)]).matching(schedules)
+
+    def get(self, key: str, schedules: Schedules) -> Kept | None:
+        """What is known of the configuration with this key, with these schedules."""
+        path = self._files.get(key)
+        return read_kept(path).matching(schedules) if path else None
+
+    def all(self) -> list[Kept]:
+        """Every configuration, by file name, with whatever schedules."""
+        return [read_kept(path) for path in sorted(self._files.values())]
+
+    def add(self, config: Mapping[str, Any], rows: Iterable[Row], seconds: float) -> None:
+        """Keep the rows of a finished run, and Full with them where another configuration has it.
+
+        Those of methods that were measured before are left as they are.
+        """
+        kept, schedules = self._own(config), schedules_of(config)
+        known = kept.matching(schedules).pairs
+        new = [row for row in rows if (row.method, row.select) not in known]
+        made = {name: config.get(name) for name in ("commit", "started", "provenance")}
+        made |= {"command": plain_command(config["command"]), "schedules": schedules, "seconds": round(seconds, 3)}
+        parts = [*kept.parts, Part(made, new)] if new else kept.parts
+        lent = self._lent(Kept(kept.configuration, parts), schedules)
+        if len(parts) + len(lent) > len(kept.parts):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self._files.setdefault(kept.configuration["key"], self._free_path(config))
+            write_text(path, "".join(_lines(Kept(kept.configuration, [*parts, *lent]))))
+
+    def _own(self, config: Mapping[str, Any]) -> Kept:
+        """What the file of this configuration has, if there is one."""
+        self._look()
+        path = self._files.get(key := key_of_configuration(config))
+        return read_kept(path) if path else Kept({"key": key, **configuration_of(config)}, [])
+
+    def _lent(self, kept: Kept, schedules: Schedules) -> list[Part]:
+        """Full, where `kept` has none, from the first configuration that differs in Z and B only."""
+        if ("full", None) in kept.matching(schedules).pairs:
+            return []
+        for path in self._alike.get(_beside_states_and_memory(kept.configuration), ()):
+            for part in read_kept(path).matching(schedules).parts:
+                if full := [row for row in part.rows if row.method == "full"]:
+                    return [Part(part.made, full)]
+        return []
+
+    def _free_path(self, config: Mapping[str, Any]) -> Path:
+        data, states, seed = config["dataset"]["name"], len(config["state_sizes"]), config["experiment"]["seed"]
+        name = f"{Path(data).stem}-z{states}-b{config['memory']}-seed{seed}"
+        taken, n = set(self._files.values()), 1
+        while (path := self.folder / f"{name}{f'-{n}' if n > 1 else ''}.jsonl") in taken:
+            n += 1
+        return path
+
+
+def plain_command(command: Sequence[str]) -> str:
+    """The command as one would type it: without where the program and one's folders are.
+
+    >>> plain_command(["/usr/bin/scail", "grid", "my.yaml", "--out", "/home/me/runs", "--seed", "1"])
+    'scail grid my.yaml --seed 1'
+    """
+    kept, skip = ["scail"], False
+    for word in command[1:]:
+        if skip or word in ("--out", "--store", "--jobs"):
+            skip = not skip
+        else:
+            kept.append(str(word))
+    return shlex.join(kept)
+
+
+def _beside_states_and_memory(configuration: Mapping[str, Any]) -> str:
+    """All of a configuration that Full depends on, and settings of others."""
+    rest = {name: value for name, value in configuration.items() if name not in ("key", "state_sizes", "memory")}
+    return json.dumps(rest, sort_keys=True)
+
+
+def _first_line(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        line = file.readline()
+    try:
+        json.loads(line)["key"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path}: not a file of results; expected a configuration in its first line") from None
+    return line
+
+
+def _lines(kept: Kept) -> Iterable[str]:
+    yield json.dumps(kept.configuration, ensure_ascii=False) + "\n"
+    for part in kept.parts:
+        yield json.dumps({"made": part.made}, ensure_ascii=False) + "\n"
+        for row in part.rows:
+            values = {name: value for name, value in asdict(row).items() if name not in ("provenance", "seed")}
+            yield json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_kept(path: Path) -> Kept:
+    """One file, whole."""
+    names = {field.name for field in fields(Row)}
+    try:
+        configuration, *records = read_lines(path)
+        seed, parts = configuration["experiment"]["seed"], list[Part]()
+        for record in records:
+            if "made" in record:
+                parts.append(Part({**record["made"], "schedules": dict(record["made"]["schedules"])}, []))
+            else:
+                known = {name: value for name, value in record.items() if name in names}
+                parts[-1].rows.append(Row(**known, seed=seed, provenance=parts[-1].made["provenance"]))
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"{path}: not a file of results ({type(error).__name__}: {error})") from error
+    return Kept(configuration, parts)

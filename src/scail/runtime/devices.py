@@ -1,0 +1,104 @@
+"""Where an experiment is trained: Fabric on one device, or on several that train one network together."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from scail.config.recipes import Experiment
+from scail.runtime.launch import started_ranks
+from scail.runtime.ranks import ALONE, RankLost, Ranks
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+_TIMEOUT = 1800.0  # seconds
+_SIGNS = ("gloo", "nccl", "connection", "timed out", "socket")
+"""Words by which the errors of lost connections are known: torch has no class of its own for them."""
+
+
+def check_devices(experiment: Experiment) -> None:
+    """Devices that are not there are an error before anything is written."""
+    if experiment.accelerator not in ("auto", "cpu"):
+        from lightning_fabric import Fabric
+        from lightning_fabric.utilities.exceptions import MisconfigurationException
+
+        try:
+            Fabric(accelerator=experiment.accelerator, devices=experiment.devices)
+        except (RuntimeError, ValueError, MisconfigurationException) as error:
+            raise ValueError(f"accelerator {experiment.accelerator}: {error}; use auto or cpu") from error
+    if experiment.sync_batch_norm and _is_cpu(experiment):
+        raise ValueError(
+            "--sync-batch-norm: torch's SyncBatchNorm works on GPUs only; on CPUs every rank normalises its own images"
+        )
+
+
+def _is_cpu(experiment: Experiment) -> bool:
+    import torch
+
+    return experiment.accelerator == "cpu" or not torch.cuda.is_available()
+
+
+def fabric_of(experiment: Experiment) -> Fabric:
+    """Fabric on the experiment's devices; several need ranks that are joined."""
+    from lightning_fabric import Fabric
+
+    if experiment.ranks == 1:
+        return Fabric(accelerator=experiment.accelerator, devices=1, precision=experiment.precision)  # type: ignore[arg-type]
+    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # that ranks connect is no news
+    backend = "gloo" if _is_cpu(experiment) else "cpu:gloo,cuda:nccl"
+    strategy = DDPStrategy(process_group_backend=backend, timeout=timedelta(seconds=rank_timeout()))
+    fabric = Fabric(
+        accelerator=experiment.accelerator, devices=experiment.devices, num_nodes=experiment.nodes, strategy=strategy,
+        precision=experiment.precision, plugins=[TorchElasticEnvironment()],  # type: ignore[arg-type]
+    )  # fmt: skip
+    fabric.launch()  # the processes are there: this only connects them, once
+    return fabric
+
+
+def rank_timeout() -> float:
+    """After how many seconds of silence a rank is given up: `SCAIL_RANK_TIMEOUT`, or half an hour."""
+    text = os.environ.get("SCAIL_RANK_TIMEOUT") or str(_TIMEOUT)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds < float("inf"):
+        raise ValueError(f"SCAIL_RANK_TIMEOUT is {text!r}: expected a number of seconds, 1 or more")
+    return seconds
+
+
+@contextlib.contextmanager
+def joined(experiment: Experiment) -> Iterator[Ranks]:
+    """This process among the ranks of the experiment, connected to the others; `ALONE` for one device."""
+    started = started_ranks()
+    if experiment.ranks != (started[1] if started else 1):
+        raise ValueError(
+            f"{experiment.devices} devices on {experiment.nodes} nodes need {experiment.ranks} processes, here are "
+            f"{started[1] if started else 1}; start them with `scail run --devices N`, or with torchrun"
+        )
+    if started is None or experiment.ranks == 1:
+        yield ALONE
+        return
+    import torch
+
+    try:
+        fabric_of(experiment)
+        group = torch.distributed.new_group(backend="gloo", timeout=timedelta(seconds=rank_timeout()))
+        yield Ranks(*started, group)
+    except RuntimeError as error:
+        if not (isinstance(error, torch.distributed.DistError) or any(s in str(error).lower() for s in _SIGNS)):
+            raise
+        why = str(error).splitlines()[0].split("] ", 1)[-1][:80]
+        raise RankLost(
+            f"another rank ended, or was not heard for {rank_timeout():.0f} s ({why}...). "
+            "Nothing is lost: the same command goes on"
+        ) from error
+    torch.distributed.destroy_process_group()

@@ -1,0 +1,1 @@
+"""Bytes that must survive: files written in one step, locks, the store of states, checkpoints."""

@@ -1,0 +1,383 @@
+"""A content-addressed store: tensors and facts under a key, written atomically, checked when read, never pickled.
+
+Layout: `store.json`, `states/<key>/{tensors.safetensors,entry.json}`, `unfinished/<key>.safetensors` (checkpoints of
+trainings that were interrupted) and `locks/<key>.lock`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+FORMAT = 1
+_DEFAULT_LIMIT = "50GB"
+
+
+class StoreError(ValueError):
+    """The store cannot be used: what is wrong with which file, and what to do."""
+
+
+class DamagedEntry(StoreError):
+    """A file of the store is not what was written."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the store holds under a key: tensors, and facts that JSON can carry."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """An entry as seen from outside."""
+
+    key: str
+    facts: dict[str, Any]
+    size: int
+    """Bytes on disk."""
+    created: float
+    used: float
+    """When it was last read or written."""
+
+    @property
+    def previous(self) -> str:
+        """The key of the state that it builds on; empty for state 0."""
+        return str(self.facts.get("made_from", {}).get("previous", ""))
+
+
+def key_of(facts: Mapping[str, Any]) -> str:
+    """The key of these facts: equal facts, equal key."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def default_store_dir() -> Path | str:
+    """`SCAIL_STORE`, which may be a URL, or `store` in scail's cache directory."""
+    from scail.storage.cache import cache_dir
+
+    return os.environ.get("SCAIL_STORE") or cache_dir() / "store"
+
+
+def parse_size(text: str) -> int:
+    """Bytes from a size as people write it.
+
+    >>> parse_size("1.5GB"), parse_size("200 MB"), parse_size("12")
+    (1500000000, 200000000, 12)
+    """
+    units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+    number = text.strip().rstrip("kKmMgGtTbB")
+    try:
+        size = float(number) * units[text.strip()[len(number) :].strip().upper()]
+    except (ValueError, KeyError):
+        raise ValueError(f"size {text!r}: expected a number with KB, MB, GB or TB, as 20GB") from None
+    if not 0 <= size < float("inf"):
+        raise ValueError(f"size {text!r}: expected 0 or more")
+    return int(size)
+
+
+def stored_keys(root: Path) -> set[str]:
+    """The keys of a store, from outside: nothing is made where there is none."""
+    states = Path(root) / "states"
+    return {folder.name for folder in states.glob("[!.]*")} if states.is_dir() else set()
+
+
+class Store:
+    """States by key, in a directory that is kept below a size limit by forgetting what was not used for longest."""
+
+    def __init__(self, root: Path, create: bool = True) -> None:
+        """The store at `root`; without `create` only its name, for a process that leaves it to another."""
+        self.root = Path(root)
+        if not create:
+            return
+        try:
+            self.limit = parse_size(os.environ.get("SCAIL_STORE_LIMIT") or _DEFAULT_LIMIT)
+        except ValueError as error:
+            raise StoreError(f"SCAIL_STORE_LIMIT: {error}") from None
+        with _clear_errors(self.root):
+            mark, own = self.root / "store.json", ("states", "unfinished", "locks")
+            if self.root.is_dir() and not mark.exists():
+                # Another process, or one that died, may have begun to make the store.
+                foreign = [
+                    p.name for p in self.root.iterdir() if p.name not in own and not p.name.startswith(".store.json")
+                ]
+                if foreign and not mark.exists():
+                    raise StoreError(
+                        f"{self.root}: holds files that are not a scail store ({foreign[0]}); give a new directory"
+                    )
+            for name in own:
+                (self.root / name).mkdir(parents=True, exist_ok=True)
+            if not mark.exists():
+                _replace_file(mark, json.dumps({"scail store, format": FORMAT}).encode())
+            _check_format(mark, _read_json(mark).get("scail store, format"))
+
+    @property
+    def place(self) -> str:
+        """Where it is: what `open_store` finds it by, from whatever directory."""
+        return str(self.root.resolve())
+
+    def load(self, key: str, use: bool = True) -> Entry | None:
+        """The entry, checked against its checksum; None where there is none. Raises `DamagedEntry`.
+
+        With `use`, this counts as its last use.
+        """
+        folder = self.root / "states" / key
+        if not folder.is_dir():
+            return None
+        try:
+            return self._read(folder, use)
+        except DamagedEntry:
+            if folder.is_dir():
+                raise
+            return None  # taken away meanwhile
+
+    def _read(self, folder: Path, use: bool) -> Entry:
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
+        record = _read_json(folder / "entry.json")
+        _check_format(folder, record.get("format"))
+        try:
+            data = (folder / "tensors.safetensors").read_bytes()
+            if hashlib.sha256(data).hexdigest() != record["tensors_sha256"]:
+                raise DamagedEntry(f"{folder / 'tensors.safetensors'}: checksum does not match")
+            if key_of(record["facts"]) != record["facts_sha256"]:
+                raise DamagedEntry(f"{folder / 'entry.json'}: checksum does not match")
+            entry = Entry(load(data), record["facts"])
+        except (OSError, KeyError, TypeError, SafetensorError) as error:
+            raise DamagedEntry(f"{folder}: {error!r}") from error
+        if use:
+            with contextlib.suppress(OSError):  # a read-only store can be read
+                os.utime(folder)
+        return entry
+
+    def find(self, key: str, damaged: Callable[[str], None]) -> Entry | None:
+        """The entry, or None where there is none or it is damaged; then `damaged` is told what is wrong with it."""
+        try:
+            return self.load(key)
+        except DamagedEntry as damage:
+            damaged(str(damage))
+            return None
+
+    def save(self, key: str, entry: Entry) -> None:
+        """Write aside, flush to the disk, rename: another process sees all of the entry or nothing."""
+        from safetensors.torch import save
+
+        data = save({name: tensor.contiguous() for name, tensor in entry.tensors.items()})
+        record = {
+            "format": FORMAT,
+            "tensors_sha256": hashlib.sha256(data).hexdigest(),
+            "facts_sha256": key_of(entry.facts),
+            "created": time.time(),
+            "facts": entry.facts,
+        }
+        aside = self.root / "states" / f".{key}.{uuid.uuid4().hex}"
+        with _clear_errors(self.root):
+            try:
+                aside.mkdir()
+                _write_flushed(aside / "tensors.safetensors", data)
+                _write_flushed(aside / "entry.json", json.dumps(record, indent=1).encode())
+                self.remove(key)  # an entry is written again only where it was damaged
+                try:
+                    aside.rename(self.root / "states" / key)
+                except OSError:
+                    if not (self.root / "states" / key).is_dir():
+                        raise
+                    # Another process has just written the same entry: the same key, the same content.
+                _flush_folder(self.root / "states")
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+        self.shrink(self.limit, keep=key)
+
+    def remove(self, key: str) -> None:
+        """Take an entry away, in one step for other processes."""
+        folder = self.root / "states" / key
+        aside = folder.with_name(f".{key}.{uuid.uuid4().hex}")
+        with _clear_errors(self.root), contextlib.suppress(FileNotFoundError):
+            folder.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def listing(self) -> list[Listing]:
+        """All entries, those used last first. Damaged ones have no facts."""
+        found = []
+        for folder in (self.root / "states").glob("[!.]*"):
+            try:
+                used = folder.stat().st_mtime
+                size = sum(file.stat().st_size for file in folder.iterdir())
+            except FileNotFoundError:
+                continue  # taken away meanwhile
+            try:
+                record = _read_json(folder / "entry.json")
+            except DamagedEntry:
+                record = {}
+            facts = record.get("facts")
+            facts = facts if isinstance(facts, dict) and isinstance(facts.get("made_from", {}), dict) else {}
+            created = record.get("created")
+            found.append(Listing(folder.name, facts, size, created if isinstance(created, float) else used, used))
+        return sorted(found, key=lambda item: -item.used)
+
+    def shrink(self, limit: int, keep: str = "") -> list[Listing]:
+        """Forget what was not used for longest until at most `limit` bytes are left; gives what was forgotten."""
+        entries = self.listing()
+        total, gone = sum(item.size for item in entries), list[Listing]()
+        for item in reversed(entries):
+            if total <= limit:
+                break
+            if item.key != keep:
+                self.remove(item.key)
+                gone.append(item)
+                total -= item.size
+        return gone
+
+    def sweep(self, unfinished_after: float) -> list[Path]:
+        """Remove what nothing will use: halves of writes that died, and checkpoints untouched for so many seconds."""
+        now, removed = time.time(), list[Path]()
+        for path in (self.root / "states").glob(".*"):
+            if now - path.stat().st_mtime > 3600:  # a write of an hour is a dead one
+                shutil.rmtree(path, ignore_errors=True)
+                removed.append(path)
+        for path in [*(self.root / "unfinished").iterdir()]:
+            if now - path.stat().st_mtime > unfinished_after:
+                path.unlink(missing_ok=True)
+                removed.append(path)
+        return removed
+
+    @contextlib.contextmanager
+    def lock(self, key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Held by one process at a time; the system releases it when its holder dies.
+
+        `waiting` is called twice a second while another process holds it, and may raise.
+        """
+        from filelock import FileLock, Timeout
+
+        held = FileLock(self.root / "locks" / f"{key}.lock")
+        with _clear_errors(self.root):
+            while not held.is_locked:
+                try:
+                    held.acquire(timeout=0.5)
+                except Timeout:
+                    waiting()
+        try:
+            yield
+        finally:
+            held.release()
+
+    def checkpoint(self, key: str) -> Checkpoint:
+        """Where the unfinished training of this state is kept."""
+        return Checkpoint(self.root / "unfinished" / f"{key}.safetensors")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """An unfinished training on disk: tensors and facts in one file, replaced atomically."""
+
+    path: Path
+
+    def load(self) -> Entry | None:
+        """What was saved last; None where there is nothing, or nothing whole."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                record = json.loads((file.metadata() or {})["facts"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (OSError, ValueError, KeyError, SafetensorError):
+            return None
+        return Entry(tensors, record) if record.pop("checksum", None) == _checksum(tensors) else None
+
+    def save(self, entry: Entry) -> None:
+        """Replace what was saved before."""
+        from safetensors.torch import save
+
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in entry.tensors.items()}
+        facts = json.dumps({**entry.facts, "checksum": _checksum(tensors)})
+        with _clear_errors(self.path.parent):
+            _replace_file(self.path, save(tensors, {"facts": facts}))
+
+    def stage(self, name: str) -> Checkpoint:
+        """The checkpoint of one stage of the training."""
+        return Checkpoint(self.path.with_name(f"{self.path.stem}.{name.replace(' ', '-')}{self.path.suffix}"))
+
+    def stages(self) -> list[Entry | None]:
+        """What is saved of all stages; None for a file that is damaged."""
+        return [Checkpoint(path).load() for path in sorted(self.path.parent.glob(f"{self.path.stem}.*"))]
+
+    def remove(self) -> None:
+        """The training is finished."""
+        begun = self.path.parent.glob(f".{self.path.stem}.*")  # by a process that was killed while it wrote
+        for path in [self.path, *self.path.parent.glob(f"{self.path.stem}.*"), *begun]:
+            path.unlink(missing_ok=True)
+
+
+def _check_format(place: Path, form: object) -> None:
+    if not isinstance(form, int):
+        raise DamagedEntry(f"{place}: has no format number")
+    if form != FORMAT:
+        raise StoreError(
+            f"{place}: format {form!r}, this scail reads format {FORMAT}; "
+            "use the scail that wrote it, or another --store"
+        )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DamagedEntry(f"{path}: {error}") from error
+    if not isinstance(record, dict):
+        raise DamagedEntry(f"{path}: not a record")
+    return record
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode() + tensors[name].contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _replace_file(path: Path, data: bytes) -> None:
+    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        _write_flushed(aside, data)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _write_flushed(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _clear_errors(place: Path) -> Iterator[None]:
+    """Full disk, read-only directory: say which place, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"cannot write to {place}: {error.strerror or error}; nothing in it was damaged. "
+            "Free some space, or choose another place with --store"
+        ) from error
