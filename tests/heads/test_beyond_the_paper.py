@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from evidence import evidences, make_evidence
 from hypothesis import given, settings
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 from torch.nn import functional as F
 
 from scail import heads
+from tests.heads.evidence import evidences, make_evidence
 
 # Three classes, two features. Class 0 was new in state 0, class 1 in state 1; class 2 is new now, in state 2.
 EXAMPLE = replace(

@@ -20,7 +20,7 @@ from scail.report.settings import group_by_settings, titles_of
 from scail.results.archive import Archive, Kept, Part, configuration_of, key_of_configuration
 from scail.results.run_directory import Row, summarise, summarise_seeds
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GRID = """
 dataset: digits
 classes: 6

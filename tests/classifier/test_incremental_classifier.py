@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from little import little, little_images
 
 from scail import IncrementalClassifier
 from scail.benchmark.configuration import set_up
@@ -16,6 +15,7 @@ from scail.classifier.model import check_method, heads_on, open_methods
 from scail.heads import Evidence
 from scail.methods import METHODS, head_of
 from scail.storage.store import Store
+from tests.classifier.little import little, little_images
 
 
 def one_of_each_trainer(memory):

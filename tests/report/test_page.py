@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 from PIL import Image
-from report_runs import make_run
 
 from scail.report.page_html import write_page
 from scail.report.protocol import compare
 from scail.report.runs import read_runs
+from tests.report.report_runs import make_run
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -8,7 +8,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from little import little, little_images
 from safetensors.torch import save_file
 from torch import nn
 
@@ -17,6 +16,7 @@ from scail.networks.network import create_network, extract_features
 from scail.networks.pretrained import start_network
 from scail.runtime.seeds import generator_for
 from scail.training import joint
+from tests.classifier.little import little, little_images
 
 
 def resnet18(seed=5):

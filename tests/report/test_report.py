@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_runs import make_run
 
 from scail.cli.main import main
 from scail.report.drawing import FORMATS
@@ -24,6 +23,7 @@ from scail.report.runs import read_report_run, read_runs
 from scail.report.table import table_of
 from scail.report.tabular import Cell, Tabular, to_csv, to_html, to_latex, to_markdown
 from scail.report.write import tables_of, unfinished
+from tests.report.report_runs import make_run
 
 
 def call(capsys, *arguments: object) -> tuple[int, str, str]:

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from little import little, little_images
 from PIL import Image
 
 from scail import IncrementalClassifier
 from scail.classifier.folder import DamagedModel, FolderError, look
 from scail.classifier.folder.files import class_folder
 from scail.classifier.in_folder import forget_in, learn_into
+from tests.classifier.little import little, little_images
 
 NAMES = ("a", "b/../../c", "ä cat")
 

@@ -13,7 +13,7 @@ import pytest
 
 from scail.cli.main import main
 
-TUTORIAL = Path(__file__).parent.parent / "docs" / "tutorial.md"
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 
 
 def blocks() -> list[tuple[str, str]]:

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from little import little, little_images
 
 from scail import IncrementalClassifier
 from scail.classifier.folder import FolderError, locked, look
 from scail.classifier.in_folder import forget_in, learn_into
+from tests.classifier.little import little, little_images
 
 # One process imports everything once; those that learn are forked from it: real processes, in a few milliseconds.
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["little", "scail.classifier.in_folder", "lightning_fabric", "safetensors.torch", "filelock"]
+    ["tests.classifier.little", "scail.classifier.in_folder", "lightning_fabric", "safetensors.torch", "filelock"]
 )
 PROBE = little_images("a", "b", "c", seed=9)[0]
 

@@ -14,12 +14,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lightning_fabric import Fabric
-from ranks_worker import LOSSES, STILL, images_of, plain_network, trained, with_batch_norm
 
 from scail.datasets.images.batches import Augmentation, batch_sizes, training_batches
 from scail.networks.network import extract_features
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
+from tests.runtime.ranks_worker import LOSSES, STILL, images_of, plain_network, trained, with_batch_norm
 
 COUNT = 3
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from evidence import evidences, make_evidence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -15,6 +14,7 @@ from scail import heads
 from scail.config import recipes
 from scail.learner import Learned
 from scail.methods import METHODS, choose_methods, head_of
+from tests.heads.evidence import evidences, make_evidence
 
 # Three classes, two features. Class 0 was new in state 0, class 1 in state 1; class 2 is new now, in state 2.
 EXAMPLE = make_evidence(

@@ -10,10 +10,10 @@ import sys
 
 import numpy as np
 import pytest
-from little import little_images
 from PIL import Image
 
 from scail.cli.main import main
+from tests.classifier.little import little_images
 
 QUICK = ("--epochs", "1", "--image-size", "8", "--memory", "12")
 

@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 import torch
-from little import little, little_images
 
 from scail.classifier.model import heads_on
 from scail.heads import LinearHead
+from tests.classifier.little import little, little_images
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnx", reason="onnx is not installed")
