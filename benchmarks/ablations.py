@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from scail import heads, learner
-from scail.benchmark.configuration import set_up
-from scail.benchmark.measuring import chain_of
-from scail.benchmark.states import Watch, trajectory
+from scail.benchmark.configuration import settle
+from scail.benchmark.incremental import Watch, steps_of
+from scail.benchmark.trajectory import trajectories_in
 from scail.config.recipes import cifar100_cpu
 from scail.evaluation import top_k_accuracy
 from scail.heads import Evidence
@@ -65,18 +65,16 @@ def herding_by(features: str) -> Iterator[Store]:
 
 def measure(seed: int, store: Store) -> dict[str, tuple[float, float]]:
     """Top-5 and top-1 of each head, with and without biases, averaged over the incremental states."""
-    experiment = replace(
-        cifar100_cpu(), classes=50, states=5, memory=100, tune=True, held_out=0.1, seed=seed, methods=("ft",),
-        select=("herding",),
-    )  # fmt: skip
-    setup = set_up(experiment)
-    chain = chain_of(setup, setup.lines[0])
-    torch.set_num_threads(experiment.threads)
+    asked = {"classes": 50, "states": 5, "memory": 100, "tune": True, "held_out": 0.1}
+    experiment = cifar100_cpu().but(seed=seed, methods=("ft",), select=("herding",), **asked)
+    (trajectory,) = trajectories_in(settle(experiment))
+    dataset, machine = trajectory.configuration.dataset, experiment.machine
+    torch.set_num_threads(machine.threads)
     found: dict[str, list[tuple[float, float]]] = {}
-    for step in trajectory(chain, setup.dataset, store, fabric_of(experiment), Watch()):
-        seen = chain.states[: step.state.index + 1]
+    for step in steps_of(trajectory, store, fabric_of(machine), Watch()):
+        seen = trajectory.states[: step.state.index + 1]
         labels = torch.cat([state.test_labels for state in seen])
-        images = setup.dataset.test.images[torch.cat([state.test_indices for state in seen])]
+        images = dataset.test.images[torch.cat([state.test_indices for state in seen])]
         features = extract_features(step.learned.network, images)
         plain = step.learned.evidence
         for head in HEADS if step.state.index else ():

@@ -8,12 +8,11 @@ training images: no test image helps to choose.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from statistics import mean
 
 import torch
 
-from scail.benchmark.configuration import set_up
+from scail.benchmark.configuration import settle
 from scail.classifier.incremental_classifier import IncrementalClassifier
 from scail.classifier.model import heads_on
 from scail.config.recipes import cifar100_cpu
@@ -24,8 +23,8 @@ NETWORK, CLASSES, MEMORY = "resnet8-half", 50, 100
 
 def measure(method: str, calls: int, seed: int) -> dict[str, list[tuple[float, float]]]:
     """Top-5 and top-1 after each call but the first, of every head that this method's training has."""
-    experiment = replace(cifar100_cpu(), classes=CLASSES, states=calls, tune=True, held_out=0.1, seed=seed)
-    setup = set_up(experiment)
+    experiment = cifar100_cpu().but(classes=CLASSES, states=calls, tune=True, held_out=0.1, seed=seed)
+    setup = settle(experiment)
     train, test = setup.dataset.train.images, setup.dataset.test.images
     clf = IncrementalClassifier(MEMORY, method, NETWORK, seed=seed, verbose=False)
     found: dict[str, list[tuple[float, float]]] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from scail.benchmark.runner import run_experiment
@@ -14,12 +13,8 @@ from scail.config.recipes import quick
 
 def main() -> None:
     """Measure, print, assert."""
-    recipe = replace(quick("glyphs"), methods=("ft", "scail", "full"), states=5, classes=40, images_per_class=50)
-    recipe = replace(
-        recipe,
-        first_schedule=replace(recipe.first_schedule, epochs=15),
-        later_schedule=replace(recipe.later_schedule, epochs=9),
-    )
+    recipe = quick("glyphs").but(methods=("ft", "scail", "full"), states=5, classes=40, images_per_class=50)
+    recipe = recipe.with_epochs((15, 9))
     seconds: dict[int, list[float]] = {1: [], 2: []}
     rows: dict[int, list[float]] = {}
     for repeat in range(3):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -28,7 +27,6 @@ def main(new: int = 40, known: int = 60) -> None:
     glyphs = load_glyphs(classes=new, train=2 * EACH)
     rows = [(glyphs.train.labels == c).nonzero().flatten() for c in range(new)]
     recipe = learning(EACH, 20, "resnet8")
-    recipe = replace(recipe, later_schedule=replace(recipe.later_schedule, epochs=2))
     calls: list[tuple[int, float, int, int]] = []
 
     def make() -> IncrementalClassifier:

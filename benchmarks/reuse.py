@@ -8,12 +8,13 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from scail.benchmark.runner import run_experiment
 from scail.benchmark.workers import Update
-from scail.config.recipes import Experiment, Select, quick
+from scail.config import Experiment, Select
+from scail.config.recipes import quick
 
 HEADS = ("ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail")
 SELECTIONS: tuple[Select, ...] = ("random", "herding")
@@ -44,21 +45,15 @@ class Cost:
 
 def main() -> None:
     """Measure, print, assert."""
-    recipe = quick("digits")
-    base = replace(
-        recipe,
-        states=10,
-        first_schedule=replace(recipe.first_schedule, epochs=4),
-        later_schedule=replace(recipe.later_schedule, epochs=2),
-    )
+    base = quick("digits").but(states=10).with_epochs((4, 2))
     together, alone = Cost(), Cost()
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        shared = [replace(base, methods=HEADS, select=SELECTIONS, memory=memory) for memory in MEMORIES]
+        shared = [base.but(methods=HEADS, select=SELECTIONS, memory=memory) for memory in MEMORIES]
         together.run(shared, root / "shared", root / "run")
         cells = [(head, select, memory) for head in HEADS for select in SELECTIONS for memory in MEMORIES]
         for n, (head, select, memory) in enumerate(cells):
-            one = replace(base, methods=(head,), select=(select,), memory=memory)
+            one = base.but(methods=(head,), select=(select,), memory=memory)
             alone.run([one], root / f"alone-{n}", root / "run")
     for name, cost in (("one store", together), ("each on its own", alone)):
         print(f"{name:16} {cost.epochs:6} epochs {cost.images:9} image passes {cost.seconds:7.1f} s")

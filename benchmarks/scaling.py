@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scail.benchmark.grid import settle
-from scail.benchmark.measuring import chain_of
+from scail.benchmark.configuration import Configuration
+from scail.benchmark.grid import settle_grid
 from scail.benchmark.paper_grids import named_grid
-from scail.benchmark.plan import Cell, Trajectory, trajectories_of
+from scail.benchmark.plan import trajectories_of
+from scail.benchmark.trajectory import Trajectory
 
 GPU_IMAGES = 2000.0  # images/s of one GPU: ResNet-18, 224 pixels, training, mixed precision: an assumption
 SMALL_GPU_IMAGES = 4000.0  # the same for its 3x3 stem at 32 pixels: an assumption
@@ -44,10 +45,10 @@ def cost_of(found: Sequence[Trajectory]) -> Cost:
     chains = dict[str, float]()
     for one in found:
         seconds = [passes / rate_of(one) for passes in one.passes]
-        chains[one.line.title] = max(chains.get(one.line.title, 0), sum(seconds))
-        known = zip(one.keys, one.epochs, one.passes, seconds, chain_of(one.setup, one.line).states, strict=True)
+        chains[one.name] = max(chains.get(one.name, 0), sum(seconds))
+        known = zip(one.keys, one.epochs, one.passes, seconds, one.states, strict=True)
         for key, epochs, passes, time, state in known:
-            images = len(state.train_indices) + (one.line.memory if state.index else 0)
+            images = len(state.train_indices) + (one.memory if state.index else 0)
             states[key] = (epochs, passes, time, STATE_BYTES + images * FEATURE_BYTES)
     trained = [state for state in states.values() if state[0]]
     return Cost(
@@ -62,13 +63,14 @@ def cost_of(found: Sequence[Trajectory]) -> Cost:
 
 def rate_of(one: Trajectory) -> float:
     """Images/s of one GPU in this trajectory."""
-    rate = SMALL_GPU_IMAGES if one.setup.experiment.dataset == "cifar100" else GPU_IMAGES
-    return rate / (TEACHER if one.line.trainer in ("distill", "bic", "e2e") else 1)
+    rate = SMALL_GPU_IMAGES if one.configuration.experiment.dataset == "cifar100" else GPU_IMAGES
+    return rate / (TEACHER if one.trainer in ("distill", "bic", "e2e") else 1)
 
 
-def cells_of(datasets: Sequence[str], methods: Sequence[str] = ()) -> tuple[Cell, ...]:
+def configurations_of(datasets: Sequence[str], methods: Sequence[str] = ()) -> tuple[Configuration, ...]:
     """Table 1 in the paper's recipe; published numbers stand for data that are not here."""
-    return settle(named_grid("table1", datasets, methods, options={"recipe": "paper"}), Path("unused")).cells
+    points = named_grid("table1", datasets, methods, options={"recipe": "paper"})
+    return settle_grid(points, Path("unused")).configurations
 
 
 def main() -> None:
@@ -76,10 +78,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as nowhere:
         os.environ["SCAIL_DATA"] = nowhere  # always the published numbers
         names = ("ilsvrc", "vggface2", "landmarks", "cifar100")
-        one = [cell for cell in cells_of(["ilsvrc"]) if cell.title.startswith("ilsvrc-z10-b20000")]
+        one = [of for of in configurations_of(["ilsvrc"]) if of.title.startswith("ilsvrc-z10-b20000")]
         rows = {"ILSVRC, Z=10, B=20000": cost_of(trajectories_of(one))}
-        rows |= {f"table1, {name}": cost_of(trajectories_of(cells_of([name]))) for name in names}
-        rows["table1, all"] = cost_of(trajectories_of(cells_of(names)))
+        rows |= {f"table1, {name}": cost_of(trajectories_of(configurations_of([name]))) for name in names}
+        rows["table1, all"] = cost_of(trajectories_of(configurations_of(names)))
     print("| | trainings | epochs | images gone through | GPU hours | longest chain, GPU hours | store |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name, cost in rows.items():

@@ -10,7 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from torch.nn import functional as F
 
-from scail.config.recipes import Schedule
+from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
 from scail.networks.network import create_network
 from scail.runtime.allocation import keep_freed_memory

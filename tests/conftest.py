@@ -31,25 +31,9 @@ def tiny():  # type: ignore[no-untyped-def]
     """A whole experiment in about a second: six digits in three states, one or two epochs."""
     from scail.config.recipes import quick
 
-    recipe = quick("digits")
-
-    def short(schedule, epochs=1):  # type: ignore[no-untyped-def]
-        return replace(schedule, epochs=epochs)
-
-    return replace(
-        recipe,
-        classes=6,
-        images_per_class=20,
-        states=3,
-        memory=12,
-        first_schedule=short(recipe.first_schedule, 2),
-        later_schedule=short(recipe.later_schedule),
-        balanced_schedule=short(recipe.balanced_schedule),
-        distill_schedule=short(recipe.distill_schedule),
-        bic_first_schedule=short(recipe.bic_first_schedule, 2),
-        bic_schedule=short(recipe.bic_schedule),
-        bic_correction_schedule=short(recipe.bic_correction_schedule, 5),
-    )
+    experiment = quick("digits").but(classes=6, images_per_class=20, states=3, memory=12)
+    schedules = experiment.recipe.schedules.with_epochs((2, 1)).but([("bic_correction", "epochs", 5)])
+    return replace(experiment, recipe=replace(experiment.recipe, schedules=schedules))
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from scail.benchmark.configuration import set_up
-from scail.benchmark.measuring import chain_of
+from scail.benchmark.configuration import settle
+from scail.benchmark.incremental import Watch, steps_of
 from scail.benchmark.runner import run_experiment
-from scail.benchmark.states import Watch, trajectory
+from scail.benchmark.trajectory import trajectories_in
 from scail.heads import Evidence
 from scail.methods import METHODS, choose_methods, head_of
 from scail.storage.store import Store
@@ -31,14 +31,13 @@ def measured(tiny, shared_store):
 
 
 def evidences(experiment, store):
-    """The evidence after each state, for each line of the experiment."""
+    """The evidence after each state, for each trajectory of the experiment."""
     from lightning_fabric import Fabric
 
-    setup = set_up(experiment)
     fabric = Fabric(accelerator="cpu", devices=1)
-    for line in setup.lines:
-        for step in trajectory(chain_of(setup, line), setup.dataset, Store(store), fabric, Watch()):
-            yield line, step
+    for trajectory in trajectories_in(settle(experiment)):
+        for step in steps_of(trajectory, Store(store), fabric, Watch()):
+            yield trajectory, step
 
 
 def expected_selections(name):
@@ -57,7 +56,7 @@ def test_every_state_is_measured_within_bounds(name, measured, tiny):
         assert sum(row.errors.values()) == row.test_images
         assert sum(row.past_errors_by_origin) == row.errors["e(p,p)"]
         assert row.exemplars <= row.memory
-        assert row.memory == (0 if row.select is None else tiny.memory)
+        assert row.memory == (0 if row.select is None else tiny.exemplars.memory)
     for select in expected_selections(name):
         states = [row.state for row in rows if row.select == select]
         assert states == ([0] if name == "full" else [0, 1, 2])
@@ -65,13 +64,13 @@ def test_every_state_is_measured_within_bounds(name, measured, tiny):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_head_is_pure_and_covers_all_classes(name, tiny, shared_store):
-    for line, step in evidences(tiny, shared_store):
-        if name not in line.methods:
+    for trajectory, step in evidences(tiny, shared_store):
+        if name not in trajectory.methods:
             continue
         evidence = step.learned.evidence
         before = {f.name: getattr(evidence, f.name).clone() for f in fields(Evidence)}
         features = torch.randn(7, evidence.weight_CD.shape[1], generator=torch.Generator().manual_seed(0)).abs()
-        once, again = (head_of(name, tiny, step.learned).scores(features) for _ in range(2))
+        once, again = (head_of(name, tiny.heads, step.learned).scores(features) for _ in range(2))
         assert torch.equal(once, again)
         assert once.shape == (7, step.state.num_classes)
         assert not once.isnan().any()
@@ -81,18 +80,18 @@ def test_a_head_is_pure_and_covers_all_classes(name, tiny, shared_store):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_of_an_image_do_not_depend_on_the_others(name, tiny, shared_store):
-    for line, step in evidences(tiny, shared_store):
-        if name in line.methods:
+    for trajectory, step in evidences(tiny, shared_store):
+        if name in trajectory.methods:
             evidence = step.learned.evidence
             features = torch.rand(5, evidence.weight_CD.shape[1], generator=torch.Generator().manual_seed(1))
-            head = head_of(name, tiny, step.learned)
+            head = head_of(name, tiny.heads, step.learned)
             alone = torch.cat([head.scores(one[None]) for one in features])
             torch.testing.assert_close(head.scores(features), alone, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_named_alone_it_gives_what_it_gives_among_all(name, tiny, shared_store, measured, tmp_path):
-    alone = run_experiment(replace(tiny, methods=(name,)), tmp_path / "alone", store=shared_store, jobs=1)
+    alone = run_experiment(tiny.but(methods=(name,)), tmp_path / "alone", store=shared_store, jobs=1)
     among = {(r.select, r.state): (r.top1, r.top5) for r in measured.rows if r.method == name}
     assert {(r.select, r.state): (r.top1, r.top5) for r in alone.rows} == among
     assert alone.summary["trained_epochs"] == 0  # nothing is trained twice
@@ -119,7 +118,7 @@ def test_same_seed_same_bits_other_seed_other_bits(tiny, tmp_path):
     files = [sorted((tmp_path / s / "states").glob("*/tensors.safetensors")) for s in ("s1", "s2")]
     assert [f.parent.name for f in files[0]] == [f.parent.name for f in files[1]]
     assert all(a.read_bytes() == b.read_bytes() for a, b in zip(*files, strict=True))
-    other = run_experiment(replace(tiny, seed=2), tmp_path / "c", store=tmp_path / "s3", jobs=1)
+    other = run_experiment(tiny.but(seed=2), tmp_path / "c", store=tmp_path / "s3", jobs=1)
     assert [row.scores for row in other.rows] != [row.scores for row in one.rows]
 
 
@@ -147,8 +146,8 @@ def test_the_table_can_be_recomputed_from_the_directory(measured):
 
 def test_a_state_from_the_store_serves_a_data_set_with_more_classes(tiny, tmp_path):
     """The same classes stand in other rows there: exemplars must be the same images, not the same row numbers."""
-    few = replace(tiny, classes=4, states=2, class_order="given", methods=("ft", "scail"), select=("random",), memory=8)
-    more = replace(few, classes=8, states=4)
+    few = tiny.but(classes=4, states=2, class_order="given", methods=("ft", "scail"), select=("random",), memory=8)
+    more = few.but(classes=8, states=4)
     run_experiment(few, tmp_path / "few", store=tmp_path / "shared", jobs=1)
     reused = run_experiment(more, tmp_path / "a", store=tmp_path / "shared", jobs=1)
     fresh = run_experiment(more, tmp_path / "b", store=tmp_path / "fresh", jobs=1)

@@ -57,9 +57,8 @@ def test_a_memory_of_nothing_is_empty():
     assert memory.indices.dtype == memory.labels.dtype == torch.int64
 
 
-def test_fewer_places_than_classes_keep_the_earliest_and_warn():
-    with pytest.warns(UserWarning, match="memory of 2 images for 3 classes: only the earliest 2 keep one"):
-        memory = Memory(2).add([torch.tensor([5, 6]), torch.tensor([7]), torch.tensor([8])])
+def test_fewer_places_than_classes_keep_the_earliest():
+    memory = Memory(2).add([torch.tensor([5, 6]), torch.tensor([7]), torch.tensor([8])])
     assert memory.indices.tolist() == [5, 7]
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from scail import evaluation, heads
     from scail.benchmark.runner import run_experiment
     from scail.classifier.incremental_classifier import IncrementalClassifier
-    from scail.config.recipes import Experiment, Schedule
+    from scail.config import Experiment, Schedule
     from scail.datasets import Dataset, load_dataset
     from scail.exemplars import Memory, herding_order, random_order
     from scail.heads.evidence import Evidence, LinearHead
@@ -26,7 +26,7 @@ _HOMES = {
     "IncrementalClassifier": "classifier.incremental_classifier",
     "Dataset": "datasets", "load_dataset": "datasets", "Memory": "exemplars", "herding_order": "exemplars",
     "random_order": "exemplars", "Evidence": "heads", "LinearHead": "heads", "scale_past_weights": "heads",
-    "METHODS": "methods", "Experiment": "config.recipes", "Schedule": "config.recipes",
+    "METHODS": "methods", "Experiment": "config", "Schedule": "config",
     "run_experiment": "benchmark.runner",
     "State": "stream", "class_order": "stream", "split_into_states": "stream",
 }  # fmt: skip

@@ -5,7 +5,6 @@ Shapes: N images of one class, D features.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -63,15 +62,11 @@ class Memory:
     def add(self, orders: Sequence[Tensor]) -> Memory:
         """The memory after a state: `orders` holds, for each new class, the rows of its images, best first.
 
-        Every class keeps a prefix of what it had, so shrinking never needs the images that were let go.
+        Every class keeps a prefix of what it had, so shrinking never needs the images that were let go. With fewer
+        places than classes the earliest ones keep one each.
         """
         wanted = (*self.exemplars, *orders)
         allowed = places(self.budget, len(wanted))
-        if 0 < self.budget < len(wanted):
-            warnings.warn(
-                f"memory of {self.budget} images for {len(wanted)} classes: only the earliest {self.budget} keep one",
-                stacklevel=2,
-            )
         return Memory(self.budget, tuple(rows[:most] for rows, most in zip(wanted, allowed, strict=True)))
 
 

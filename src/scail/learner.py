@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from scail.config.recipes import Select
+from scail.config import Select
 from scail.exemplars import Memory, herding_order, random_order
 from scail.heads import Evidence
 from scail.networks.network import Network, extract_features

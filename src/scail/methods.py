@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from scail import heads
-from scail.config.recipes import Experiment, Select
+from scail.config import HeadOptions, Select
 from scail.heads import LinearHead
 from scail.learner import Learned
-
-TrainerName = Literal["fine_tune", "balanced", "e2e", "distill", "bic", "frozen_svm", "joint"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,8 @@ class Method:
     """Its name in the paper."""
     summary: str
     head: Callable[..., LinearHead]
-    trainer: TrainerName = "fine_tune"
+    trainer: str = "fine_tune"
+    """A name of `TRAINERS`."""
     select: Select | None = None
     """The selection of its own paper; None: as the experiment says."""
     needs_exemplars: bool = False
@@ -30,7 +29,7 @@ class Method:
     without_memory: bool = False
     """By definition has none, whatever the memory of the others."""
     options: tuple[str, ...] = ()
-    """Settings of the experiment that the head takes."""
+    """Of the `HeadOptions`, those that the head takes."""
     carried: tuple[str, ...] = ()
     """What the head takes from its trainer."""
     in_paper: bool = True
@@ -111,9 +110,9 @@ def choose_methods(names: tuple[str, ...], memory: int) -> tuple[tuple[str, ...]
     return chosen, notes if "all" in names else ()
 
 
-def head_of(name: str, experiment: Experiment, learned: Learned) -> LinearHead:
-    """The head of this method on this learner, with the experiment's settings for it."""
+def head_of(name: str, options: HeadOptions, learned: Learned) -> LinearHead:
+    """The head of this method on this learner, with the options that it takes."""
     method = METHODS[name]
-    given = {option: getattr(experiment, option) for option in method.options}
+    given = {option: getattr(options, option) for option in method.options}
     given |= {name: learned.carried[name] for name in method.carried}
     return method.head(learned.evidence, **given)

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 
 from scail.benchmark.cluster import Cluster, _check_room, _listen
-from scail.benchmark.workers import Job, Update
+from scail.benchmark.workers import Update
 from scail.cli.main import main
 
 WITH_RAY = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: extra `ray`")
@@ -107,8 +107,8 @@ class Script:
     def __init__(self, *turns: list[Update]) -> None:
         self.turns, self.started = list(turns), list[int]()
 
-    def start(self, job: Job) -> None:
-        self.started.append(job.number)
+    def start(self, number: int) -> None:
+        self.started.append(number)
 
     def check(self) -> None:
         pass
@@ -119,7 +119,7 @@ class Script:
 
 def test_what_a_second_try_sends_again_is_passed_on_once_and_the_rest_begins_when_state_0_is_there():
     measured = SimpleNamespace(rows=[])
-    jobs = [Job(0, "", None, None, "a"), Job(1, "", None, None, "a"), Job(2, "", None, None, "b")]
+    trajectories = [SimpleNamespace(keys=(key,)) for key in "aab"]
     first = Update(0, 0, measured=measured)
     tasks = Script(
         [Update(0, 0, note="training"), Update(2, 0, note="training")],
@@ -128,10 +128,10 @@ def test_what_a_second_try_sends_again_is_passed_on_once_and_the_rest_begins_whe
         [Update(0, 1, measured=measured), Update(0, done=True), Update(1, done=True), Update(2, done=True)],
     )
     received: list[Update] = []
-    _listen(jobs, tasks, {"a": [jobs[1]], "b": []}, received.append)
+    _listen(trajectories, tasks, {"a": [1], "b": []}, received.append)
     assert tasks.started == [1]
     assert received.count(first) == 1
-    assert [update.job for update in received if update.done] == [0, 1, 2]
+    assert [update.trajectory for update in received if update.done] == [0, 1, 2]
 
 
 def job(threads: int = 1) -> SimpleNamespace:

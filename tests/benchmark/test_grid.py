@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from scail.benchmark.configuration import set_up
-from scail.benchmark.grid import settle
+from scail.benchmark.configuration import Configuration, settle
+from scail.benchmark.grid import settle_grid
 from scail.benchmark.grid_file import file_grid, read_grid_file
-from scail.benchmark.paper_grids import GRIDS, Wanted, named_grid
-from scail.benchmark.plan import Cell, Count, plan_of, trajectories_of
+from scail.benchmark.paper_grids import GRIDS, named_grid
+from scail.benchmark.plan import Count, plan_of, trajectories_of
+from scail.benchmark.trajectory import trajectories_in
 from scail.cli.main import main
 from scail.config.recipes import PAPER_DATA
 from scail.datasets.sources.nominal import nominal_dataset
@@ -51,12 +52,8 @@ def rows(out: Path) -> dict[str, list[dict[str, object]]]:
     return found
 
 
-def wanted_of(path: Path) -> list[Wanted]:
-    return [Wanted(run, varying=varying) for run, varying in file_grid(path, {})]
-
-
-def cells_of(path: Path, out: Path) -> tuple[Cell, ...]:
-    return settle(wanted_of(path), out).cells
+def configurations_of(path: Path, out: Path) -> tuple[Configuration, ...]:
+    return settle_grid(file_grid(path, {}), out).configurations
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +78,8 @@ class TestPlan:
     def test_table1_as_by_hand(self, dataset, monkeypatch, tmp_path):
         monkeypatch.setenv("SCAIL_DATA", str(tmp_path))  # nothing is here: the published numbers count
         options = {"recipe": "paper", "network": "resnet8"}  # the network changes no count, and is quickly built
-        settled = settle(named_grid("table1", [dataset], options=options), tmp_path)
-        (count,) = plan_of(settled.cells).values()
+        settled = settle_grid(named_grid("table1", [dataset], options=options), tmp_path)
+        (count,) = plan_of(settled.configurations).values()
         assert list(settled.missing) == [dataset]
         assert count.configurations == 5
         # State 0 is trained once for each Z: FT, FT^BAL and DeeSIL begin alike (1); iCaRL has a loss of its own (1);
@@ -106,8 +103,8 @@ class TestPlan:
     def test_table1_in_epochs_and_images(self, tmp_path, monkeypatch):
         monkeypatch.setenv("SCAIL_DATA", str(tmp_path))
         options = {"epochs": "3,2", "network": "resnet8", "recipe": "quick"}
-        wanted = named_grid("table1", ["cifar100"], ["ft", "full"], options=options)
-        (count,) = plan_of(settle(wanted, tmp_path).cells).values()
+        points = named_grid("table1", ["cifar100"], ["ft", "full"], options=options)
+        (count,) = plan_of(settle_grid(points, tmp_path).configurations).values()
         # FT with random exemplars: three epochs for state 0 of each Z and for Full, two for each later state.
         assert count.epochs == 3 * (3 + 1) + 2 * (3 * 9 + 19 + 49)
         images = 3 * (5000 + 2500 + 1000) + 3 * 50_000
@@ -116,7 +113,7 @@ class TestPlan:
         assert count.passes == images
 
     def test_what_is_planned_is_what_is_trained(self, done):
-        found = trajectories_of(cells_of(done / "tiny.yaml", done / "out"))
+        found = trajectories_of(configurations_of(done / "tiny.yaml", done / "out"))
         listing = Store(done / "store").listing()
         in_store = {item.key for item in listing if item.facts.get("kind") != "completion"}
         assert {key for one in found for key in one.keys} == in_store
@@ -125,24 +122,24 @@ class TestPlan:
         assert len(trained) == TRAININGS
 
     def test_a_second_plan_finds_all_in_the_store(self, done):
-        cells = cells_of(done / "tiny.yaml", done / "elsewhere")
-        (before,) = plan_of(cells).values()
-        (after,) = plan_of(cells, stored_keys(done / "store")).values()
+        configurations = configurations_of(done / "tiny.yaml", done / "elsewhere")
+        (before,) = plan_of(configurations).values()
+        (after,) = plan_of(configurations, stored_keys(done / "store")).values()
         assert (before.shared, before.there, before.epochs) == (TRAININGS, 0, TRAININGS)
         assert (after.shared, after.there, after.epochs) == (TRAININGS, TRAININGS, 0)
 
     def test_no_trajectory_twice_and_neighbours_begin_differently(self, done):
-        found = trajectories_of(cells_of(done / "tiny.yaml", done / "out"))
+        found = trajectories_of(configurations_of(done / "tiny.yaml", done / "out"))
         assert len({one.keys for one in found}) == len(found)
-        full = next(one for one in found if one.line.trainer == "joint")
-        assert full.cells == (0, 1)  # one training for both configurations
+        full = next(one for one in found if one.trainer == "joint")
+        assert full.readers == (0, 1)  # one training for both configurations
         begins = [one.keys[0] for one in found[:3]]
         assert len(set(begins)) == 3
 
     def test_one_by_one_counts_only_what_was_asked_for(self, tmp_path):
-        wanted = named_grid("supp-distill", ["glyphs"], options={"classes": 100, "images_per_class": 20})
-        assert wanted[0].rows == {("ft", "random"), ("ft_distill", "herding"), ("icarl", "herding")}
-        (count,) = plan_of(settle(wanted, tmp_path).cells).values()
+        points = named_grid("supp-distill", ["glyphs"], options={"classes": 100, "images_per_class": 20})
+        assert points[0].asked == {("ft", "random"), ("ft_distill", "herding"), ("icarl", "herding")}
+        (count,) = plan_of(settle_grid(points, tmp_path).configurations).values()
         assert (count.alone, count.shared) == (3 * 50, 2 * 50)  # the free heads beside FT are not counted
 
     def test_the_plan_command_needs_no_data_and_writes_nothing(self, capsys, tmp_path, monkeypatch):
@@ -294,18 +291,19 @@ class TestNamed:
     )
     def test_no_more_is_trained_than_needed(self, name, methods, trainings, tmp_path, monkeypatch):
         monkeypatch.setenv("SCAIL_DATA", str(tmp_path))
-        wanted = named_grid(name, ["cifar100"], methods, options={"network": "resnet8"})
-        assert sum(plan_of(settle(wanted, tmp_path).cells).values(), Count()).shared == trainings
+        points = named_grid(name, ["cifar100"], methods, options={"network": "resnet8"})
+        assert sum(plan_of(settle_grid(points, tmp_path).configurations).values(), Count()).shared == trainings
 
     def test_free_heads_come_along_unless_methods_are_named(self):
-        assert "wa:random" in named_grid("table2")[0].run.methods.split(",")
-        assert named_grid("table1", methods=["ft", "icarl"])[0].run.methods == "ft:random,icarl:herding"
+        assert "wa:random" in named_grid("table2")[0].experiment.methods
+        assert named_grid("table1", methods=["ft", "icarl"])[0].experiment.methods == ("ft:random", "icarl:herding")
 
-    def test_every_grid_can_be_set_up(self, tmp_path, monkeypatch):
+    def test_every_grid_can_be_settled(self, tmp_path, monkeypatch):
         monkeypatch.setenv("SCAIL_DATA", str(tmp_path))
         for name in GRIDS:
-            for wanted in named_grid(name, ["cifar100"]):
-                assert set_up(settle([wanted], tmp_path).cells[0].setup.experiment, nominal_dataset("cifar100")).lines
+            for point in named_grid(name, ["cifar100"]):
+                (one,) = settle_grid([point], tmp_path).configurations
+                assert trajectories_in(settle(one.experiment, nominal_dataset("cifar100")))
 
     @pytest.mark.parametrize(
         ("arguments", "expected"),
@@ -314,7 +312,7 @@ class TestNamed:
             (["nowhere.yaml"], "nowhere.yaml"),
             (["table1", "--methods", "e2e"], "--methods e2e: not in grid table1; it has ft,"),
             (["table1", "--datasets", "cats"], "unknown data set 'cats'"),
-            (["table1", "--recipe", "secret"], "recipe: 'secret': expected quick, cifar100-cpu, paper"),
+            (["table1", "--recipe", "secret"], "--recipe secret: expected quick, cifar100-cpu, paper"),
             (["table1", "--jobs", "0"], "jobs is 0"),
             (["table1", "--seeds", "0"], "seeds is 0"),
             (["table1", "--classes", "5000", "--datasets", "cifar100"], "classes is 5000"),
@@ -336,18 +334,19 @@ class TestFile:
 
     def test_a_list_means_each_and_duplicates_are_dropped(self, tmp_path):
         path = self.write(tmp_path, "dataset: [digits]\nstates: [2, 5, '2']\nmemory: [2%, 20]\nseed: [1, 2, 1]\n")
-        found = [(run.states, run.memory, run.seed) for run, _ in file_grid(path, {})]
-        assert found == [(z, b, s) for z in ("2", "5") for b in ("2%", "20") for s in (1, 2)]
-        settled = settle(wanted_of(path), tmp_path)
-        assert [cell.title for cell in settled.cells][:2] == ["digits-z2-b28-seed1", "digits-z2-b28-seed2"]
+        asked = [point.experiment for point in file_grid(path, {})]
+        found = [(one.stream.states, one.exemplars.memory, one.seed) for one in asked]
+        assert found == [(z, b, s) for z in (2, 5) for b in ("2%", 20) for s in (1, 2)]
+        settled = settle_grid(file_grid(path, {}), tmp_path)
+        assert [cell.title for cell in settled.configurations][:2] == ["digits-z2-b28-seed1", "digits-z2-b28-seed2"]
 
     def test_what_a_share_comes_to_is_the_same_configuration(self, tmp_path):
         path = self.write(tmp_path, "dataset: digits\nimages-per-class: 20\nstates: 2\nmemory: [10%, 20]\n")
-        assert len(settle(wanted_of(path), tmp_path).cells) == 1
+        assert len(configurations_of(path, tmp_path)) == 1
 
     def test_names_tell_what_else_varies(self, tmp_path):
         path = self.write(tmp_path, "dataset: digits\nstates: [[4, 6], 2]\nlr: [0.1, 0.05]\nmethods: ft\n")
-        names = [cell.title for cell in settle(wanted_of(path), tmp_path).cells]
+        names = [cell.title for cell in configurations_of(path, tmp_path)]
         assert names[0] == "digits-z2from4-b28-lr-0.1-seed1" and len(set(names)) == 4
 
     def test_methods_apart_stand_in_one_column(self, done, tmp_path, capsys):
@@ -361,10 +360,9 @@ class TestFile:
 
     def test_options_of_the_command_replace_those_of_the_file(self, tmp_path):
         path = self.write(tmp_path, "dataset: digits\nepochs: [5, 6]\nseeds: 2\n")
-        found = [
-            (run.dataset, run.epochs, run.seed) for run, _ in file_grid(path, {"epochs": "1", "dataset": ["a", "b"]})
-        ]
-        assert found == [(d, "1", s) for d in ("a", "b") for s in (1, 2)]
+        asked = [point.experiment for point in file_grid(path, {"epochs": "1", "dataset": ["a", "b"]})]
+        found = [(one.dataset, one.recipe.schedules["later"].epochs, one.seed) for one in asked]
+        assert found == [(d, 1, s) for d in ("a", "b") for s in (1, 2)]
 
     @pytest.mark.parametrize(
         ("text", "expected"),

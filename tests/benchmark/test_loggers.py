@@ -6,7 +6,6 @@ import contextlib
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -69,7 +68,7 @@ QUIET = SimpleNamespace(begin=lambda jobs: None, receive=lambda update: None, en
 
 
 def test_every_loss_and_every_measurement_is_sent(tiny, tmp_path, recorders):
-    experiment = replace(tiny, methods=("ft", "scail"), select=("random",))
+    experiment = tiny.but(methods=("ft", "scail"), select=("random",))
     with logging_to("wandb", tmp_path / "logs", QUIET) as (begin, receive):
         results = run_experiment(
             experiment, tmp_path / "run", store=tmp_path / "s", jobs=1, begin=begin, receive=receive
@@ -108,7 +107,7 @@ def test_what_was_interrupted_is_closed_as_failed(tiny, tmp_path, recorders):
 
 
 def test_after_an_interruption_steps_go_on(tiny, tmp_path, recorders):
-    experiment = replace(tiny, methods=("ft",), select=("random",))
+    experiment = tiny.but(methods=("ft",), select=("random",))
 
     def stop(update):
         if update.measured is not None:
@@ -124,7 +123,7 @@ def test_after_an_interruption_steps_go_on(tiny, tmp_path, recorders):
 
 
 def test_epochs_of_several_stages_are_counted_on(tiny, tmp_path, recorders):
-    experiment = replace(tiny, methods=("ft_bal",), memory=12)
+    experiment = tiny.but(methods=("ft_bal",), memory=12)
     with logging_to("wandb", tmp_path, QUIET) as (begin, receive):
         run_experiment(experiment, tmp_path / "run", store=tmp_path / "s", jobs=1, begin=begin, receive=receive)
     steps = [step for step, metrics in recorders[0].metrics if "loss" in metrics]

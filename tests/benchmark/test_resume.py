@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from scail.config.recipes import Schedule
+from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
 from scail.storage.store import Store
-from scail.training import Balanced, FineTune, Interrupted, Joint, Task
+from scail.training import EndToEnd, FineTune, Interrupted, Joint, Task
 
 RUN = [
     *(sys.executable, "-m", "scail", "run", "--dataset", "digits", "--states", "3", "--epochs", "8,6"),
@@ -154,7 +154,7 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
     previous = None
     if name == "e2e":  # two stages, and a teacher
         previous = trainer.train(Task(0, images[:20], 0 * labels[:20], 1, None, Augmentation(1), 5, fabric))
-        trainer = Balanced(trainer, replace(schedule, epochs=2), distill=True)
+        trainer = EndToEnd(trainer, replace(schedule, epochs=2))
 
     def train(stop_after: int | None, checkpoint):
         batches = 0

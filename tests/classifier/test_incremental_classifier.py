@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from scail import IncrementalClassifier
-from scail.benchmark.configuration import set_up
-from scail.benchmark.measuring import chain_of
-from scail.benchmark.states import Watch, trajectory
+from scail.benchmark.configuration import settle
+from scail.benchmark.incremental import Watch, steps_of
+from scail.benchmark.trajectory import trajectories_in
 from scail.classifier.model import check_method, heads_on, open_methods
 from scail.heads import Evidence
 from scail.methods import METHODS, head_of
@@ -87,24 +87,23 @@ def test_it_is_the_benchmarks_learner_to_the_bit(tiny, tmp_path, trainer, select
     from lightning_fabric import Fabric
 
     name = next(n for n, m in METHODS.items() if m.trainer == trainer)
-    setup = set_up(replace(tiny, methods=(name,), select=(select,)))
+    configuration = settle(tiny.but(methods=(name,), select=(select,)))
     clf = IncrementalClassifier(
-        tiny.memory, f"{name}:{select}", recipe=setup.experiment, mirror=False, accelerator="cpu", verbose=False
-    )
-    line = setup.lines[0]
-    for step in trajectory(
-        chain_of(setup, line), setup.dataset, Store(tmp_path), Fabric(accelerator="cpu", devices=1), Watch()
-    ):
+        tiny.exemplars.memory, f"{name}:{select}", recipe=configuration.experiment, mirror=False, accelerator="cpu",
+        verbose=False,
+    )  # fmt: skip
+    trajectory = trajectories_in(configuration)[0]
+    for step in steps_of(trajectory, Store(tmp_path), Fabric(accelerator="cpu", devices=1), Watch()):
         state = step.state
-        images = setup.dataset.train.images[state.train_indices]
+        images = configuration.dataset.train.images[state.train_indices]
         names = [state.class_names[c - state.past_classes] for c in state.train_labels.tolist()]
         clf.learn(images, names)
         mine = clf.model_
         assert same_network(mine.learned.network, step.learned.network)
         assert same_evidence(mine.learned.evidence, step.learned.evidence)
-        assert torch.equal(mine.exemplars.images, setup.dataset.train.images[step.learned.memory.indices])
+        assert torch.equal(mine.exemplars.images, configuration.dataset.train.images[step.learned.memory.indices])
         features = torch.rand(5, mine.learned.network.feature_size)
-        theirs = head_of(name, setup.experiment, step.learned).scores(features)
+        theirs = head_of(name, configuration.experiment.heads, step.learned).scores(features)
         assert torch.equal(mine.head().scores(features), theirs)
 
 

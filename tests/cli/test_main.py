@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scail.benchmark.trajectory import trajectories_in
 from scail.cli.main import main
-from scail.cli.run import Run, experiment_of
+from scail.config.options import RunOptions, experiment_of
 
 TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "1"]
 
@@ -218,14 +219,13 @@ def test_runs_started_in_the_same_second_have_folders_of_their_own(tmp_path):
 
 
 def test_with_states_of_one_class_deesil_is_left_out_of_all_with_a_note(tmp_path):
-    from dataclasses import replace
 
-    from scail.benchmark.configuration import set_up
+    from scail.benchmark.configuration import settle
     from scail.config.recipes import quick
 
-    setup = set_up(replace(quick("digits"), states=10))
+    setup = settle(quick("digits").but(states=10))
     assert any("DeeSIL is left out: in state 0 only one class" in note for note in setup.notes)
-    assert "deesil" not in {method for line in setup.lines for method in line.methods}
+    assert "deesil" not in {method for one in trajectories_in(setup) for method in one.methods}
 
 
 def test_lines_are_strict_json_even_where_classes_have_no_exemplars(capsys, tmp_path):
@@ -264,22 +264,24 @@ def test_an_order_from_a_file(capsys, run, tmp_path):
 
 def test_options_reach_the_configuration():
     experiment = experiment_of(
-        Run(
+        RunOptions(
             states="50,25,25", memory="1%", methods="ft, scail", select="herding", recipe="paper", epochs="7,3",
             lr=0.2, batch_size=9, network="resnet20", candidates="all", keep_past_rows=True, seed=5, threads=2,
         )
     )  # fmt: skip
-    assert experiment.states == (50, 25, 25) and experiment.memory == "1%"
-    assert experiment.methods == ("ft", "scail") and experiment.select == ("herding",)
-    assert (experiment.first_schedule.epochs, experiment.later_schedule.epochs) == (7, 3)
-    assert experiment.first_schedule.lr == experiment.later_schedule.lr == 0.2
+    assert experiment.stream.states == (50, 25, 25) and experiment.exemplars.memory == "1%"
+    assert experiment.methods == ("ft", "scail") and experiment.exemplars.select == ("herding",)
+    schedules = experiment.recipe.schedules
+    assert (schedules["first"].epochs, schedules["later"].epochs) == (7, 3)
+    assert schedules["first"].lr == schedules["later"].lr == 0.2
     numbers = "later.lr=0.05, distill.epochs=9,bic-correction.lr=1,first.divide_by=2.5"
-    one = experiment_of(Run(lr=0.2, epochs="7,3", schedule=numbers))
-    assert (one.first_schedule.lr, one.later_schedule.lr, one.later_schedule.epochs) == (0.2, 0.05, 3)
-    assert (one.distill_schedule.epochs, one.bic_correction_schedule.lr, one.first_schedule.divide_by) == (9, 1.0, 2.5)
-    assert experiment.later_schedule.batch_size == 9 and experiment.network == "resnet20"
-    assert experiment.candidates is None and experiment.keep_past_rows and experiment.seed == 5
-    assert experiment.class_order == "icarl" and experiment.threads == 2  # the paper's recipe has its own order
+    one = experiment_of(RunOptions(lr=0.2, epochs="7,3", schedule=numbers))
+    one = one.recipe.schedules
+    assert (one["first"].lr, one["later"].lr, one["later"].epochs) == (0.2, 0.05, 3)
+    assert (one["distill"].epochs, one["bic_correction"].lr, one["first"].divide_by) == (9, 1.0, 2.5)
+    assert schedules["later"].batch_size == 9 and experiment.recipe.network == "resnet20"
+    assert experiment.heads.candidates is None and experiment.recipe.keep_past_rows and experiment.seed == 5
+    assert experiment.stream.class_order == "icarl" and experiment.machine.threads == 2
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["store", "--help"], ["store", "gc", "--help"]])

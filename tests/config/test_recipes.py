@@ -7,7 +7,7 @@ import json
 import pytest
 
 from scail.cli.main import main
-from scail.config.recipes import RECIPES, Schedule, learning, paper, paper_224, quick
+from scail.config.recipes import RECIPES, learning, paper, paper_224, quick
 
 LARGE = {
     # name: epochs, rate, batch, weight decay, how the rate falls
@@ -36,7 +36,7 @@ SMALL = {
 )
 def test_paper_has_every_number_of_the_papers_table(experiment, table):
     for name, (epochs, lr, batch, decay, way, divide, patience, milestones) in table.items():
-        found: Schedule = getattr(experiment, f"{name}_schedule")
+        found = experiment.recipe.schedules[name]
         assert (found.epochs, found.lr, found.batch_size, found.weight_decay) == (epochs, lr, batch, decay), name
         assert (found.decay, found.divide_by, found.milestones, found.momentum) == (way, divide, milestones, 0.9), name
         assert patience is None or found.patience == patience, name
@@ -46,10 +46,12 @@ def test_paper_has_every_number_of_the_papers_table(experiment, table):
 def test_network_size_and_order_of_the_papers_recipe():
     for name in ("ilsvrc", "vggface2", "landmarks"):
         asked = paper(name)
-        assert (asked.network, asked.image_size, asked.class_order, asked.split) == ("resnet18", 224, "icarl", "icarl")
-    assert (paper("cifar100").network, paper("cifar100").image_size) == ("resnet18-3x3", None)
-    assert (paper_224().network, paper_224().image_size, paper_224().dataset) == ("resnet18", 224, "cifar100")
-    assert quick("ilsvrc").image_size is None
+        assert (asked.recipe.network, asked.data.image_size) == ("resnet18", 224)
+        assert (asked.stream.class_order, asked.data.split) == ("icarl", "icarl")
+    assert (paper("cifar100").recipe.network, paper("cifar100").data.image_size) == ("resnet18-3x3", None)
+    small = paper_224()
+    assert (small.recipe.network, small.data.image_size, small.dataset) == ("resnet18", 224, "cifar100")
+    assert quick("ilsvrc").data.image_size is None
 
 
 def test_scail_recipes_lists_and_shows_them(capsys):
@@ -63,7 +65,7 @@ def test_scail_recipes_lists_and_shows_them(capsys):
         else:
             shown = json.loads(out)
             assert shown["recipe"] == asked[-1 if len(asked) == 2 else 2]
-    assert json.loads(out)["first_schedule"]["epochs"] == quick().first_schedule.epochs
+    assert json.loads(out)["first_schedule"]["epochs"] == quick().recipe.schedules["first"].epochs
     for wrong in (["recipes", "show"], ["recipes", "show", "best"], ["recipes", "show", "paper", "quick"]):
         with pytest.raises(SystemExit) as ended:
             main(wrong)
@@ -71,10 +73,10 @@ def test_scail_recipes_lists_and_shows_them(capsys):
 
 
 def test_a_classifier_trains_longer_on_few_images_and_slower_from_given_weights():
-    few, many = learning(100, 32, "resnet8"), learning(100_000, 32, "resnet8")
+    few, many = learning(100, 32, "resnet8").recipe, learning(100_000, 32, "resnet8").recipe
     assert few.keep_past_rows
-    assert (few.first_schedule.epochs, many.first_schedule.epochs) == (80, 16)
-    assert few.later_schedule.epochs == 40 and not few.later_schedule.divide_by_state
-    started = learning(100, 32, "resnet18", started=True)
-    assert started.first_schedule.lr == pytest.approx(0.1 * learning(100, 32, "resnet18").first_schedule.lr)
-    assert [learning(1, pixels, "resnet8").padding for pixels in (8, 20, 224)] == [1, 2, 4]
+    assert (few.schedules["first"].epochs, many.schedules["first"].epochs) == (80, 16)
+    assert few.schedules["later"].epochs == 40 and not few.schedules["later"].divide_by_state
+    started, fresh = (learning(100, 32, "resnet18", started=yes).recipe.schedules for yes in (True, False))
+    assert started["first"].lr == pytest.approx(0.1 * fresh["first"].lr)
+    assert [learning(1, pixels, "resnet8").recipe.padding for pixels in (8, 20, 224)] == [1, 2, 4]

@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestCentroid
 from torch.nn import functional as F
 
 from scail import heads
-from scail.config import recipes
+from scail.config import HeadOptions
 from scail.learner import Learned
 from scail.methods import METHODS, choose_methods, head_of
 from tests.heads.evidence import evidences, make_evidence
@@ -305,13 +305,13 @@ def test_a_method_that_cannot_be_is_an_error_when_named(names, message):
 
 
 def test_a_method_takes_its_settings_from_the_experiment():
-    experiment = replace(recipes.quick(), candidates=1, as_published=True)
+    options = HeadOptions(candidates=1, as_published=True)
     correction = {"alpha": torch.tensor(0.5), "beta": torch.tensor(2.0)}
     learned = Learned(network=None, memory=None, evidence=EXAMPLE, carried=correction)
     expected = heads.scail(EXAMPLE, candidates=1, as_published=True)
-    assert torch.equal(head_of("scail", experiment, learned).scores(X), expected.scores(X))
-    assert torch.equal(head_of("ft", experiment, learned).scores(X), heads.ft(EXAMPLE).scores(X))
-    assert torch.equal(head_of("bic", experiment, learned).scores(X), heads.bic(EXAMPLE, **correction).scores(X))
+    assert torch.equal(head_of("scail", options, learned).scores(X), expected.scores(X))
+    assert torch.equal(head_of("ft", options, learned).scores(X), heads.ft(EXAMPLE).scores(X))
+    assert torch.equal(head_of("bic", options, learned).scores(X), heads.bic(EXAMPLE, **correction).scores(X))
 
 
 @settings(max_examples=60, deadline=None)

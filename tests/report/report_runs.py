@@ -18,7 +18,7 @@ LABELS = {"ft": "FT", "ft_nem": "FT^NEM", "ft_l2": "FT^L2", "ft_init_l2": "FT_in
 
 def config_for(sizes, memory=20, seed=1, names=None, **changes):
     classes = sum(sizes)
-    experiment = asdict(quick("digits")) | {"seed": seed, "states": len(sizes), "memory": memory}
+    experiment = quick("digits").record() | {"seed": seed, "states": len(sizes), "memory": memory}
     experiment |= changes.pop("experiment", {})
     data = {"name": "made", "fingerprint": "f00d", "shape": [1, 8, 8], "train_images": 10 * classes,
             "test_images": 2 * classes, "split": "its own test images", "on_disk": False, "notes": []}  # fmt: skip
@@ -29,7 +29,14 @@ def config_for(sizes, memory=20, seed=1, names=None, **changes):
         "state_sizes": list(sizes),
         "dataset": data | changes.pop("dataset", {}),
         "network": {"feature_size": 64, "parameters": 1000, "flops": 10},
-        "lines": [],
+        "lines": [
+            {
+                "title": f"FT, {f'{select} exemplars' if select else 'no memory'}",
+                "trainer": "fine_tune",
+                "select": select,
+            }
+            for select in ("random", "herding", None)
+        ],
         "provenance": {"scail": "0", "torch": "0", "class_order_hash": "abc", "averaging": AVERAGING},
         "command": ["scail", "run", "--seed", str(seed)],
         "started": "2020-01-01T00:00:00+0000",

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
 
 import pytest
 
 from scail.cli.main import main
-from scail.config.recipes import Experiment, paper, quick
-from scail.report.paper import compare, differences, gaps, nearest, published, published_full
+from scail.config import Experiment
+from scail.config.recipes import paper, quick
+from scail.report.paper import compare, differences, gaps, nearest
+from scail.results.published import published, published_full
 
 
 def run(experiment: Experiment, memory: int, values: dict[tuple[str, str | None], float], states: int = 10):
     """Configuration and summary as a run would write them, with these top-5 values."""
     config = {
-        "experiment": json.loads(json.dumps(asdict(experiment))),
+        "experiment": json.loads(json.dumps(experiment.record())),
         "dataset": {"name": experiment.dataset, "train_images": 50_000, "test_images": 10_000},
         "state_sizes": [100 // states] * states,
     }
@@ -32,7 +33,7 @@ def test_the_published_tables_are_complete():
 
 
 def test_published_gaps_are_the_published_column():
-    from scail.report.paper import _rows
+    from scail.results.published import _rows
 
     for row in _rows("table1_gil.csv"):
         mine = [cell for cell in published() if cell.label == row["method"] and cell.memory]
@@ -50,13 +51,13 @@ def test_published_gaps_are_the_published_column():
 
 
 def _names():
-    from scail.report.paper import DATASETS
+    from scail.results.published import DATASETS
 
     return DATASETS
 
 
 def _record(cell):
-    from scail.report.paper import WITH_MEMORY
+    from scail.results.published import WITH_MEMORY
 
     method, select = next(key for key, label in WITH_MEMORY.items() if label == cell.label)
     return {"method": method, "select": select, "memory": cell.memory, "top5": 50.0}
@@ -85,7 +86,7 @@ def test_fine_tuning_without_a_memory_is_one_cell_under_both_of_its_names():
 
 def test_what_differs_is_said():
     assert differences(run(paper("cifar100"), 1000, {})[0]) == []
-    config, _ = run(replace(paper("cifar100"), network="resnet8", images_per_class=50), 1000, {})
+    config, _ = run(paper("cifar100").but(network="resnet8", images_per_class=50), 1000, {})
     assert differences(config) == [
         "network: resnet8 (paper: resnet18-3x3)",
         "images_per_class: 50 (paper: None)",
@@ -93,7 +94,7 @@ def test_what_differs_is_said():
     said = differences(run(quick("cifar100"), 1000, {})[0])
     assert "first_schedule.epochs: 16 (paper: 300)" in said
     assert "class_order: seed (paper: icarl)" in said
-    config, _ = run(replace(paper("ilsvrc"), split="official"), 5000, {})
+    config, _ = run(paper("ilsvrc").but(split="official"), 5000, {})
     config["dataset"] |= {"train_images": 1_281_167, "test_images": 50_000, "notes": ["packed copy"]}
     assert differences(config) == [
         "split: official (paper: icarl)",

@@ -6,19 +6,20 @@ import json
 import re
 import shutil
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from scail.benchmark.measuring import trainer_of
 from scail.cli.main import main
-from scail.config.recipes import SCHEDULES, quick
+from scail.config import schedule_names
+from scail.config.recipes import quick
 from scail.report.claims import CLAIMS, Claim, hold, published_top5
 from scail.report.document import compared, document, section
 from scail.report.settings import group_by_settings, titles_of
 from scail.results.archive import Archive, Kept, Part, configuration_of, key_of_configuration
 from scail.results.run_directory import Row, summarise, summarise_seeds
+from scail.training import TRAINERS
 
 ROOT = Path(__file__).parents[2]
 GRID = """
@@ -268,14 +269,17 @@ class TestArchive:
         (group,) = group_by_settings(several)
         assert [one.configuration["memory"] for one in group] == [images, images // 2, images // 10, 0]
 
-    @pytest.mark.parametrize("trainer", SCHEDULES)
-    def test_a_trainer_is_as_its_schedules_are(self, trainer):
-        experiment = quick("digits")
-        schedules = [field.name for field in fields(experiment) if field.name.endswith("_schedule")]
-        for name in schedules:
-            other = replace(experiment, **{name: replace(getattr(experiment, name), epochs=77)})
-            same = trainer_of(trainer, other, 10) == trainer_of(trainer, experiment, 10)
-            assert same == (name not in SCHEDULES[trainer])
+    @pytest.mark.parametrize("name", TRAINERS)
+    def test_a_trainer_is_as_its_schedules_are(self, name):
+        recipe, trainer = quick("digits").recipe, TRAINERS[name]
+        for schedule in recipe.schedules:
+            other = recipe.schedules.but([(schedule, "epochs", 77)])
+            same = trainer.of(recipe, other, 10) == trainer.of(recipe, recipe.schedules, 10)
+            assert same == (schedule not in trainer.schedules)
+
+    def test_files_of_0_1_are_read_with_the_schedules_that_trainers_had_then(self):
+        used = {name: Part({}, []).used_by(name) for name in TRAINERS}
+        assert used == {name: schedule_names(trainer.schedules) for name, trainer in TRAINERS.items()}
 
     def test_a_method_without_its_last_state_is_not_known(self, place):
         kept = Archive(place / "kept").all()[0]

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scail.benchmark.configuration import data_settings, set_up
-from scail.benchmark.measuring import chain_of
-from scail.benchmark.states import Watch, trajectory
-from scail.config.recipes import Experiment, Schedule, quick
+from scail.benchmark.configuration import settle
+from scail.benchmark.incremental import Watch, steps_of
+from scail.benchmark.trajectory import trajectories_in
+from scail.config import Experiment, Schedule
+from scail.config.recipes import quick
 from scail.datasets import load_dataset
 from scail.datasets.images.batches import Augmentation
 from scail.networks.network import Network, create_network, extract_features
@@ -25,9 +26,9 @@ from scail.runtime.ranks import ALONE, Ranks, RanksDiffer, Told
 from scail.runtime.seeds import generator_for
 from scail.storage.store import Store
 from scail.training import Task
-from scail.training.balanced import distilled_cross_entropy
 from scail.training.bic import bias_aware_loss
 from scail.training.distill import sigmoid_loss
+from scail.training.end_to_end import distilled_cross_entropy
 from scail.training.loop import cross_entropy, fit
 
 # 34 images in batches of 16: the last one has two images, and the third rank none of them.
@@ -37,10 +38,8 @@ LOSSES = ("cross_entropy", "distilled", "sigmoid", "bias_aware")
 
 
 def experiment_of(count: int) -> Experiment:
-    recipe = quick("digits")
-    short = {name: replace(getattr(recipe, name), epochs=1) for name in ("first_schedule", "later_schedule")}
-    small = replace(recipe, classes=6, images_per_class=20, states=3, memory=7, select=("herding",), **short)
-    return replace(small, methods=("ft",), accelerator="cpu", devices=count)
+    small = quick("digits").but(classes=6, images_per_class=20, states=3, memory=7, select=("herding",))
+    return small.but(methods=("ft",), accelerator="cpu", devices=count).with_epochs(1)
 
 
 def plain_network(classes: int, seed: int = 0) -> Network:
@@ -78,8 +77,8 @@ def with_batch_norm() -> Network:
 def main(out: Path, count: int) -> None:
     torch.set_num_threads(1)
     experiment = experiment_of(count)
-    with joined(experiment) as ranks:
-        fabric, found = fabric_of(experiment), dict[str, Any]()
+    with joined(experiment.machine) as ranks:
+        fabric, found = fabric_of(experiment.machine), dict[str, Any]()
         torch.set_num_threads(1)
         for loss in LOSSES:
             found[loss] = trained(fabric, ranks, loss, plain_network(4))
@@ -127,19 +126,20 @@ def stop() -> None:
 
 def memories(experiment: Experiment, fabric: Any, ranks: Ranks, out: Path) -> dict[str, Any]:
     """The exemplars of this rank after each state; and what is said where the ranks have other data."""
-    dataset = load_dataset("digits", data_settings(experiment))
-    setup = set_up(experiment, dataset)
-    chain, store = chain_of(setup, setup.lines[0]), Store(out / "store", create=ranks.rank == 0)
-    steps = list(trajectory(chain, dataset, store, fabric, Watch(), ranks))
+    dataset = load_dataset("digits", experiment.data)
+    (trajectory,) = trajectories_in(settle(experiment, dataset))
+    store = Store(out / "store", create=ranks.rank == 0)
+    steps = list(steps_of(trajectory, store, fabric, Watch(), ranks))
     kept = [[rows.tolist() for rows in step.learned.memory.exemplars] for step in steps]
     other = dataset
     if ranks.rank == 1:
         altered = dataset.train.images.clone()
-        altered[chain.states[1].train_indices[0]] += 1
+        altered[trajectory.states[1].train_indices[0]] += 1
         other = replace(dataset, train=replace(dataset.train, images=altered))
     said = ""
     try:
-        list(trajectory(replace(chain, seed=9), other, store, fabric, Watch(), ranks))
+        (unlike,) = trajectories_in(replace(trajectory.configuration, experiment=experiment.but(seed=9), dataset=other))
+        list(steps_of(unlike, store, fabric, Watch(), ranks))
     except RanksDiffer as error:
         said = str(error)
     return {"kept": kept, "other data": said}

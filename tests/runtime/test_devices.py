@@ -15,15 +15,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from scail.benchmark.configuration import set_up
-from scail.benchmark.measuring import chain_of, run_line, trainer_of
+from scail.benchmark.configuration import settle
+from scail.benchmark.incremental import Watch
+from scail.benchmark.measured import measured_states
 from scail.benchmark.runner import run_experiment
-from scail.benchmark.states import Machine, Watch, keys_of
+from scail.benchmark.trajectory import Trajectory, keys_of, trajectories_in
 from scail.cli.main import main
 from scail.config.recipes import quick
 from scail.runtime.devices import fabric_of, joined, rank_timeout
 from scail.runtime.launch import _surroundings
 from scail.storage.store import Store
+from scail.training import TRAINERS
 
 TWO = ("--devices", "2", "--accelerator", "cpu")
 DIGITS = ("--dataset", "digits", "--classes", "6", "--images-per-class", "80", "--states", "3", "--epochs", "6,4")
@@ -109,23 +111,17 @@ def test_the_same_weights_give_exactly_the_same_metrics_in_one_process(every_met
     place, _ = every_method
     config = json.loads((place / "run" / "config.json").read_text())["experiment"]
     tiny = quick("digits")
-    short = {name: replace(getattr(tiny, name), epochs=1) for name in vars(tiny) if name.endswith("schedule")}
-    short["bic_correction_schedule"] = tiny.bic_correction_schedule
-    experiment = replace(
-        tiny, classes=6, images_per_class=20, states=3, memory=13, accelerator="cpu", devices=2, **short
-    )
-    assert json.loads(json.dumps(asdict(experiment))) == config
-    setup = set_up(experiment)
+    experiment = tiny.but(classes=6, images_per_class=20, states=3, memory=13, accelerator="cpu", devices=2)
+    experiment = experiment.with_epochs(1)
+    assert json.loads(json.dumps(experiment.record())) == config
     # One process, which takes the states of two ranks from the store.
-    monkeypatch.setattr("scail.benchmark.measuring.fabric_of", lambda e: fabric_of(replace(e, devices=1)))
-    two = lambda fabric, threads, ranks, sync: Machine(threads, ("cpu", torch.backends.cpu.get_cpu_capability()), 2)  # noqa: E731
-    monkeypatch.setattr("scail.benchmark.states.machine_of", two)
+    monkeypatch.setattr("scail.benchmark.measured.fabric_of", lambda machine: fabric_of(replace(machine, devices=1)))
     notes: list[str] = []
     watch = Watch(note=lambda state, text: notes.append(text))
     rows = [
         json.loads(json.dumps(asdict(row)))
-        for line in setup.lines
-        for found in run_line(setup, line, Store(place / "store"), watch)
+        for trajectory in trajectories_in(settle(experiment))
+        for found in measured_states(trajectory, Store(place / "store"), watch)
         for row in found.rows
     ]
     assert set(notes) == {"from the store"}
@@ -209,7 +205,7 @@ def test_bad_input_is_said_before_any_process_starts(capsys, tmp_path, options, 
 
 def test_without_ranks_an_experiment_on_two_devices_says_how_to_start_them(tiny, tmp_path):
     with pytest.raises(ValueError, match=r"need 2 processes, here are 1; start them with `scail run --devices N`"):
-        run_experiment(replace(tiny, devices=2, accelerator="cpu"), tmp_path / "run", store=tmp_path / "store")
+        run_experiment(tiny.but(devices=2, accelerator="cpu"), tmp_path / "run", store=tmp_path / "store")
     assert not list(tmp_path.iterdir())
 
 
@@ -256,40 +252,47 @@ def test_a_timeout_that_is_none_is_an_error(monkeypatch):
 
 
 def test_whatever_changes_bits_is_in_the_key_and_one_device_keeps_its_own(tiny):
-    setup = set_up(tiny)
-    line = next(line for line in setup.lines if line.trainer == "fine_tune")
-    cpu = ("cpu", "any")
+    configuration = settle(tiny)
 
-    def keys(experiment, machine):
-        return keys_of(chain_of(replace(setup, experiment=experiment), line), machine, lambda state: "data")
+    def keys(experiment, device=("cpu", "any")):
+        of = Trajectory(replace(configuration, experiment=experiment), "fine_tune", "random", 12, ("ft",))
+        return keys_of(of, device, lambda state: "data")
 
     found = [
-        keys(tiny, Machine(1, cpu)),
-        keys(tiny, Machine(1, cpu, ranks=2)),
-        keys(tiny, Machine(1, cpu, ranks=4)),
-        keys(tiny, Machine(1, cpu, ranks=4, sync_batch_norm=True)),
-        keys(replace(tiny, devices=4, linear_scaling=True), Machine(1, cpu, ranks=4)),
+        keys(tiny),
+        keys(tiny.but(devices=2)),
+        keys(tiny.but(devices=2, nodes=2)),
+        keys(tiny.but(devices=4, sync_batch_norm=True)),
+        keys(tiny.but(devices=4, linear_scaling=True)),
+        keys(tiny.but(threads=2)),
+        keys(tiny.but(precision="bf16-mixed")),
+        keys(tiny, ("cpu", "other")),
     ]
     assert len({one[0] for one in found}) == len(found)
-    assert keys(replace(tiny, linear_scaling=True), Machine(1, cpu)) == found[0]
+    assert keys(tiny.but(linear_scaling=True)) == keys(tiny.but(sync_batch_norm=True)) == found[0]
 
 
 def test_linear_scaling_takes_a_whole_batch_on_each_device_and_a_higher_rate(tiny):
-    for name in ("joint", "fine_tune", "balanced", "e2e", "distill", "bic", "frozen_svm"):
-        plain = json.dumps(trainer_of(name, tiny, 6).settings(1))
-        scaled = json.dumps(trainer_of(name, replace(tiny, devices=4, linear_scaling=True), 6).settings(1))
+    def trainer_of(name, experiment):
+        return TRAINERS[name].of(experiment.recipe, experiment.trained_schedules, 6)
+
+    for name in TRAINERS:
+        plain = json.dumps(trainer_of(name, tiny).settings(1))
+        scaled = json.dumps(trainer_of(name, tiny.but(devices=4, linear_scaling=True)).settings(1))
         assert (plain != scaled) == (name != "frozen_svm")
-        assert trainer_of(name, replace(tiny, devices=4), 6) == trainer_of(name, tiny, 6)
-    scaled = trainer_of("joint", replace(tiny, devices=2, nodes=2, linear_scaling=True), 6)
-    assert scaled.schedule.lr == 4 * tiny.first_schedule.lr
-    assert scaled.schedule.batch_size == 4 * tiny.first_schedule.batch_size
+        assert trainer_of(name, tiny.but(devices=4)) == trainer_of(name, tiny)
+    scaled = trainer_of("joint", tiny.but(devices=2, nodes=2, linear_scaling=True))
+    assert scaled.schedule.lr == 4 * tiny.recipe.schedules["first"].lr
+    assert scaled.schedule.batch_size == 4 * tiny.recipe.schedules["first"].batch_size
+    four = tiny.but(devices=4, linear_scaling=True).trained_schedules
+    assert four["bic_correction"] == tiny.recipe.schedules["bic_correction"]  # goes through stored scores, on rank 0
 
 
 def test_sync_batch_norm_trains_a_converted_copy_and_gives_an_ordinary_network():
     """In one process, where torch's SyncBatchNorm is an ordinary one: the same bits. On several GPUs: not tested."""
     from lightning_fabric import Fabric
 
-    from scail.config.recipes import Schedule
+    from scail.config import Schedule
     from scail.datasets.images.batches import Augmentation
     from scail.networks.network import create_network
     from scail.runtime.seeds import generator_for

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,7 +100,7 @@ def test_the_limit_is_the_caches(tmp_path, url, monkeypatch):
 
 def test_two_writers_without_a_lock_give_equal_bits(tiny, tmp_path, url, monkeypatch):
     """Two machines train the same states at the same time, as far as the store can tell."""
-    short = replace(tiny, methods=("ft", "deesil"), select=("random",), accelerator="cpu")
+    short = tiny.but(methods=("ft", "deesil"), select=("random",), accelerator="cpu")
     found = []
     for name in ("one", "two"):
         machine(monkeypatch, tmp_path, name)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lightning_fabric import Fabric
 from torch.nn import functional as F
 
-from scail.config.recipes import Schedule, paper, quick
+from scail.config import Schedule
+from scail.config.recipes import paper, quick
 from scail.datasets.images.batches import Augmentation
 from scail.storage.store import Checkpoint, Entry
 from scail.training import FineTune, Joint, Task, TrainingDiverged
@@ -128,15 +129,16 @@ def test_state_0_has_the_same_settings_for_every_later_schedule():
 
 
 def test_the_papers_recipe_has_the_papers_numbers():
-    recipe = paper("cifar100")
-    assert (recipe.first_schedule.epochs, recipe.first_schedule.lr, recipe.first_schedule.patience) == (300, 0.1, 60)
-    assert (recipe.later_schedule.epochs, recipe.later_schedule.lr, recipe.later_schedule.patience) == (60, 0.1, 15)
-    for schedule in (recipe.first_schedule, recipe.later_schedule):
+    recipe = paper("cifar100").recipe
+    first, later = recipe.schedules["first"], recipe.schedules["later"]
+    assert (first.epochs, first.lr, first.patience) == (300, 0.1, 60)
+    assert (later.epochs, later.lr, later.patience) == (60, 0.1, 15)
+    for schedule in (first, later):
         assert (schedule.batch_size, schedule.momentum, schedule.weight_decay) == (128, 0.9, 5e-4)
         assert schedule.decay == "plateau"
-    assert recipe.later_schedule.divide_by_state and not recipe.first_schedule.divide_by_state
-    assert recipe.network == "resnet18-3x3" and recipe.candidates == 10
-    assert quick("glyphs").network == "resnet8"
+    assert later.divide_by_state and not first.divide_by_state
+    assert recipe.network == "resnet18-3x3" and paper("cifar100").heads.candidates == 10
+    assert quick("glyphs").recipe.network == "resnet8"
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from lightning_fabric import Fabric
 from sklearn.svm import LinearSVC
 from torch import nn
 
-from scail.benchmark.configuration import set_up
-from scail.benchmark.measuring import chain_of
+from scail.benchmark import incremental
+from scail.benchmark.configuration import settle
 from scail.benchmark.runner import run_experiment
-from scail.benchmark.states import Watch, trajectory
-from scail.config.recipes import Schedule
+from scail.benchmark.trajectory import trajectories_in
+from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
 from scail.exemplars import places
 from scail.methods import METHODS
@@ -26,10 +26,11 @@ from scail.networks.network import create_network
 from scail.runtime.seeds import generator_for
 from scail.storage.store import Store
 from scail.training import Balanced, Bic, Distill, FineTune, FrozenSvm, Joint, Task, Trained
-from scail.training.balanced import balanced_rows, distilled_cross_entropy
+from scail.training.balanced import balanced_rows
 from scail.training.bic import bias_aware_loss, held_out, learn_correction
 from scail.training.distill import sigmoid_loss, sigmoid_targets
 from scail.training.distillation import distillation_loss, teacher_of
+from scail.training.end_to_end import EndToEnd, distilled_cross_entropy
 from scail.training.frozen_svm import GRID, choose_c
 from scail.training.loop import fit
 
@@ -365,7 +366,7 @@ def test_there_is_no_correction_from_past_classes_alone():
 @pytest.mark.parametrize(("memory", "methods", "said"), [(4, "bic", True), (5, "bic", False), (4, "ft_bal", False)])
 def test_a_note_says_that_nothing_can_be_held_out(tiny, memory, methods, said):
     # The last state has 4 past classes: with 4 exemplars each has one, with 5 the first has two.
-    notes = set_up(replace(tiny, memory=memory, methods=(methods,))).notes
+    notes = settle(tiny.but(memory=memory, methods=(methods,))).notes
     assert any("BiC" in note and "held out" in note for note in notes) == said
 
 
@@ -490,7 +491,7 @@ def test_the_balanced_step_goes_on_with_the_same_network_on_balanced_images(fits
 def test_end_to_end_distils_in_both_steps_and_ft_bal_in_neither(fits, distill):
     previous = network_for(2)
     task = task_of([6, 5], [20, 20], budget=11, previous=previous)
-    Balanced(FineTune(JOINT, SCHEDULE), SCHEDULE, distill).train(task)
+    (EndToEnd if distill else Balanced)(FineTune(JOINT, SCHEDULE), SCHEDULE).train(task)
     images, labels = task.images[:6], task.labels[:6]
     student = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
     expected = nn.functional.cross_entropy(student, labels).item()
@@ -528,7 +529,7 @@ def test_with_an_unknown_future_the_layer_grows_and_keeps_its_rows():
 def test_trainers_that_begin_alike_share_state_0():
     fine_tune = FineTune(JOINT, SCHEDULE)
     alike = [fine_tune, FrozenSvm(JOINT), Bic(JOINT, SCHEDULE, STAGE2)]
-    alike += [Balanced(fine_tune, SCHEDULE), Balanced(replace(fine_tune, keep_past_rows=True), STILL, distill=True)]
+    alike += [Balanced(fine_tune, SCHEDULE), EndToEnd(replace(fine_tune, keep_past_rows=True), STILL)]
     assert all(trainer.settings(0) == JOINT.settings(0) for trainer in alike)
     assert Distill("resnet8", SCHEDULE, 4).settings(0) != JOINT.settings(0)
     later = [trainer.settings(1) for trainer in (*alike, Distill("resnet8", SCHEDULE, 4))]
@@ -547,22 +548,22 @@ def measured(tiny, tmp_path_factory):
     """Every trainer once, into a store of its own."""
     place = tmp_path_factory.mktemp("trainers")
     one_each = ("ft", "ft_bal", "icarl", "lwf", "bic", "deesil", "e2e", "ft_nomem", "full")
-    results = run_experiment(replace(tiny, methods=one_each), place / "run", store=place / "store", jobs=1)
+    results = run_experiment(tiny.but(methods=one_each), place / "run", store=place / "store", jobs=1)
     return SimpleNamespace(rows=results.rows, store=place / "store")
 
 
 def steps_of(method, experiment, store, select="random"):
     """The states of a method's trajectory, from the store: nothing is trained."""
-    setup = set_up(replace(experiment, methods=(method,)))
-    line = next(line for line in setup.lines if line.select == select)
-    steps = list(trajectory(chain_of(setup, line), setup.dataset, Store(store), FABRIC, Watch()))
+    found = trajectories_in(settle(experiment.but(methods=(method,))))
+    trajectory = next(one for one in found if one.select == select)
+    steps = list(incremental.steps_of(trajectory, Store(store), FABRIC, incremental.Watch()))
     assert sum(step.trained_epochs for step in steps) == 0
     return steps
 
 
 def test_lwf_is_ft_distill_without_a_memory(tiny, measured, tmp_path):
     # LwF has no memory even where the others have one; here ft_distill has none either, and trains by itself.
-    without = replace(tiny, memory=0, methods=("ft_distill",))
+    without = tiny.but(memory=0, methods=("ft_distill",))
     distilled = run_experiment(without, tmp_path / "run", store=tmp_path / "store", jobs=1).rows
     lwf = [row for row in measured.rows if row.method == "lwf"]
     compared = ("state", "select", "memory", "exemplars", "top1", "top5", "errors", "past_errors_by_origin", "scores")
@@ -621,17 +622,17 @@ def test_no_two_trainers_give_the_same_numbers(measured):
                 assert row.scores != other.scores, f"{row.method} and {other.method} in state {row.state}"
 
 
-# --- Lines: which trajectories the methods need
+# --- Which trajectories the methods need
 
 
-def lines_by_method(experiment):
+def places_by_method(experiment):
     """For each method, the selections and memories of the trajectories that it is read from."""
     found = {}
-    for line in set_up(experiment).lines:
-        for method in line.methods:
-            assert METHODS[method].trainer == line.trainer
-            found.setdefault(method, []).append((line.select, line.memory))
-    return {method: tuple(sorted(lines, key=str)) for method, lines in found.items()}
+    for one in trajectories_in(settle(experiment)):
+        for method in one.methods:
+            assert METHODS[method].trainer == one.trainer
+            found.setdefault(method, []).append((one.select, one.memory))
+    return {method: tuple(sorted(places, key=str)) for method, places in found.items()}
 
 
 FT_HEADS = {
@@ -646,20 +647,20 @@ def test_every_method_has_the_selection_of_its_own_paper_and_ft_both(tiny):
     expected |= dict.fromkeys(("ft_bal", "e2e", "deesil"), (RANDOM,))
     expected |= dict.fromkeys(("icarl", "ft_distill", "icarl_duet", "bic"), (HERDING,))
     expected |= dict.fromkeys(("lwf", "ft_nomem", "full"), (NONE,))
-    assert lines_by_method(tiny) == expected
+    assert places_by_method(tiny) == expected
 
 
 def test_a_selection_that_is_asked_for_holds_for_every_method_with_a_memory(tiny):
     expected = dict.fromkeys(METHODS, (RANDOM,)) | dict.fromkeys(("lwf", "ft_nomem", "full"), (NONE,))
-    assert lines_by_method(replace(tiny, select=("random",))) == expected
-    both = lines_by_method(replace(tiny, select=("random", "herding")))
+    assert places_by_method(tiny.but(select=("random",))) == expected
+    both = places_by_method(tiny.but(select=("random", "herding")))
     assert both["bic"] == both["ft"] == (HERDING, RANDOM)
 
 
 def test_without_a_memory_there_is_one_trajectory_per_trainer_and_none_that_needs_exemplars(tiny):
-    lines = lines_by_method(replace(tiny, memory=0))
+    found = places_by_method(tiny.but(memory=0))
     left_out = {"ft_nem", "ft_bal", "icarl", "bic", "e2e", "slda", "ridge", "duet", "icarl_duet"}
-    assert set(METHODS) - set(lines) == left_out
-    assert all(found == (NONE,) for found in lines.values())
-    trainers = [line.trainer for line in set_up(replace(tiny, memory=0)).lines]
+    assert set(METHODS) - set(found) == left_out
+    assert all(places == (NONE,) for places in found.values())
+    trainers = [one.trainer for one in trajectories_in(settle(tiny.but(memory=0)))]
     assert sorted(trainers) == ["distill", "fine_tune", "frozen_svm", "joint"]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from scail.benchmark.configuration import Line
-from scail.benchmark.workers import Job, Receive, Update, stop_asked, stop_on_signals, work_and_send
-from scail.config.recipes import Experiment
+from scail.benchmark.trajectory import Reading, Trajectory
+from scail.benchmark.workers import Receive, Update, stop_asked, stop_on_signals, work_and_send
+from scail.config import Experiment
 from scail.training import Interrupted
 
 RETRIES = 3
@@ -34,65 +34,66 @@ class Cluster:
 
 
 def run_on_cluster(
-    jobs: Sequence[Job], store: str, receive: Receive, cluster: Cluster, say: Callable[[str], None]
+    trajectories: Sequence[Trajectory], store: str, receive: Receive, cluster: Cluster, say: Callable[[str], None]
 ) -> None:
-    """Run all jobs on the cluster; what they give arrives as they give it. Ctrl-C ends them: `Interrupted`.
+    """Run them all on the cluster; what they give arrives as they give it. Ctrl-C ends them: `Interrupted`.
 
-    Of jobs that begin with the same state 0 one goes ahead, and the others start when it is in the store.
+    Of those that begin with the same state 0 one goes ahead, and the others start when it is in the store.
     """
-    with _connected(cluster, jobs, say) as ray, stop_on_signals():
+    with _connected(cluster, trajectories, say) as ray, stop_on_signals():
         from ray.util.queue import Queue
 
         queue = Queue(actor_options={"num_cpus": 0})
-        tasks = _Tasks(ray, queue, store, cluster)
-        waiting = defaultdict[str, list[Job]](list)
-        for job in jobs:
-            waiting[job.begins or str(job.number)].append(job)
+        tasks = _Tasks(ray, queue, store, cluster, trajectories)
+        waiting = defaultdict[str, list[int]](list)
+        for number, one in enumerate(trajectories):
+            waiting[one.keys[0]].append(number)
         for group in waiting.values():
             tasks.start(group.pop(0))
         try:
-            _listen(jobs, tasks, waiting, receive)
+            _listen(trajectories, tasks, waiting, receive)
         except BaseException:
             tasks.end()
             raise
 
 
-def _listen(jobs: Sequence[Job], tasks: _Tasks, waiting: dict[str, list[Job]], receive: Receive) -> None:
+def _listen(trajectories: Sequence[Trajectory], tasks: _Tasks, waiting: dict[str, list[int]], receive: Receive) -> None:
     """Pass on what the tasks send, each thing once: a task that is tried again sends much of it a second time."""
-    by_number, seen = {job.number: job for job in jobs}, set[tuple[int, int, bool]]()
-    finished = 0
-    while finished < len(jobs):
+    finished, seen = 0, set[tuple[int, int, bool]]()
+    while finished < len(trajectories):
         if stop_asked():
             raise Interrupted
         tasks.check()
         for update in tasks.news():
             if update.measured is not None or update.done:
-                what = (update.job, update.state, update.done)
+                what = (update.trajectory, update.state, update.done)
                 if what in seen:
                     continue
                 seen.add(what)
             receive(update)
             finished += update.done
             if update.measured is not None and update.state == 0:
-                for job in waiting.pop(by_number[update.job].begins, []):
-                    tasks.start(job)
+                for number in waiting.pop(trajectories[update.trajectory].keys[0], []):
+                    tasks.start(number)
 
 
 class _Tasks:
     """The Ray tasks under way."""
 
-    def __init__(self, ray: Any, queue: Any, store: str, cluster: Cluster) -> None:
+    def __init__(self, ray: Any, queue: Any, store: str, cluster: Cluster, trajectories: Sequence[Trajectory]) -> None:
         self.ray, self.queue, self.store, self.cluster = ray, queue, store, cluster
-        self.running: dict[Any, Job] = {}
+        self.trajectories, self.running = trajectories, dict[Any, Trajectory]()
 
-    def start(self, job: Job) -> None:
+    def start(self, number: int) -> None:
+        of = self.trajectories[number]
+        experiment = of.configuration.experiment
         options = {
-            "num_cpus": job.setup.experiment.threads, "num_gpus": self.cluster.gpus_per_training,
-            "max_retries": RETRIES, "name": f"scail: {job.title}",
+            "num_cpus": experiment.machine.threads, "num_gpus": self.cluster.gpus_per_training,
+            "max_retries": RETRIES, "name": f"scail: {of.title}",
         }  # fmt: skip
-        task = self.ray.remote(_run_job).options(**options)
-        reference = task.remote(job.number, job.setup.experiment, job.line, self.store, self.queue)
-        self.running[reference] = job
+        task = self.ray.remote(_run_trajectory).options(**options)
+        reference = task.remote(number, experiment, of.reading, self.store, self.queue)
+        self.running[reference] = of
 
     def check(self) -> None:
         """Raise what a task has raised."""
@@ -102,16 +103,16 @@ class _Tasks:
 
         done, _ = self.ray.wait(list(self.running), num_returns=len(self.running), timeout=0)
         for reference in done:
-            job = self.running.pop(reference)
+            of = self.running.pop(reference)
             try:
                 self.ray.get(reference)
             except RayTaskError as error:
                 if isinstance(error.cause, ValueError | OSError):
-                    raise ValueError(f"{job.title}: {error.cause}") from error
+                    raise ValueError(f"{of.title}: {error.cause}") from error
                 raise
             except RayError as error:  # its process, its machine or its memory gave out
                 raise ValueError(
-                    f"{job.title}: given up after {RETRIES + 1} attempts ({type(error).__name__}; out of memory?). "
+                    f"{of.title}: given up after {RETRIES + 1} attempts ({type(error).__name__}; out of memory?). "
                     "Nothing is lost: the same command goes on"
                 ) from error
 
@@ -139,18 +140,18 @@ class _Tasks:
             self.ray.wait(list(self.running), num_returns=len(self.running), timeout=_END)
 
 
-def _run_job(number: int, experiment: Experiment, line: Line, store: str, queue: Any) -> None:
-    """A task: one chain of states, on a machine of the cluster."""
-    work_and_send(number, experiment, line, store, queue.put)
+def _run_trajectory(number: int, experiment: Experiment, reading: Reading, store: str, queue: Any) -> None:
+    """A task: one trajectory, on a machine of the cluster."""
+    work_and_send(number, experiment, reading, store, queue.put)
 
 
 @contextlib.contextmanager
-def _connected(cluster: Cluster, jobs: Sequence[Job], say: Callable[[str], None]) -> Iterator[Any]:
+def _connected(cluster: Cluster, trajectories: Sequence[Trajectory], say: Callable[[str], None]) -> Iterator[Any]:
     try:
         ray: Any = import_module("ray")
     except ImportError as error:
         raise ValueError("--engine ray needs Ray: pip install 'scail[ray]'; or use --engine local") from error
-    threads = max(job.setup.experiment.threads for job in jobs)
+    threads = _threads(trajectories)
     cores = cluster.jobs * threads if cluster.jobs and cluster.address is None else None
     try:
         context = ray.init(cluster.address or "local", num_cpus=cores, log_to_driver=False, logging_level="error")
@@ -158,7 +159,7 @@ def _connected(cluster: Cluster, jobs: Sequence[Job], say: Callable[[str], None]
         raise ValueError(f"--engine ray: cannot reach a cluster at {cluster.address}: {error}") from error
     try:
         have = ray.cluster_resources()
-        _check_room(cluster, jobs, [node["Resources"] for node in ray.nodes() if node["Alive"]])
+        _check_room(cluster, threads, [node["Resources"] for node in ray.nodes() if node["Alive"]])
         if have.get("GPU") and not cluster.gpus_per_training:
             say("note: the cluster has GPUs, and no training asks for one; --gpus-per-training 1 uses them")
         link = getattr(context, "dashboard_url", "")
@@ -171,9 +172,12 @@ def _connected(cluster: Cluster, jobs: Sequence[Job], say: Callable[[str], None]
         ray.shutdown()
 
 
-def _check_room(cluster: Cluster, jobs: Sequence[Job], machines: Sequence[dict[str, float]]) -> None:
+def _threads(trajectories: Sequence[Trajectory]) -> int:
+    return max(one.configuration.experiment.machine.threads for one in trajectories)
+
+
+def _check_room(cluster: Cluster, threads: int, machines: Sequence[dict[str, float]]) -> None:
     """A training that fits on no machine would wait for ever."""
-    threads = max(job.setup.experiment.threads for job in jobs)
     needed = {"GPU": cluster.gpus_per_training, "CPU": float(threads)}
     if not any(all(machine.get(what, 0) >= number for what, number in needed.items()) for machine in machines):
         most = {what: max((machine.get(what, 0) for machine in machines), default=0) for what in needed}

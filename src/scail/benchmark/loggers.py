@@ -10,17 +10,15 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scail.benchmark.measuring import chain_of
-
 if TYPE_CHECKING:
     from lightning_fabric.loggers.logger import Logger
 
-    from scail.benchmark.workers import Job, Update
+    from scail.benchmark.trajectory import Trajectory
+    from scail.benchmark.workers import Update
     from scail.results.run_directory import Row
 
 _NEEDS = {
@@ -76,26 +74,28 @@ class RunLog:
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder = name, folder
-        self._jobs: Sequence[Job] = ()
+        self._trajectories: Sequence[Trajectory] = ()
         self._loggers: dict[int, Logger] = {}
         self._at: dict[tuple[int, int], tuple[int, int]] = {}
-        """(job, state) -> epochs of the training's earlier stages, and of the current one."""
+        """(trajectory, state) -> epochs of the training's earlier stages, and of the current one."""
 
-    def begin(self, jobs: Sequence[Job]) -> None:
+    def begin(self, trajectories: Sequence[Trajectory]) -> None:
         """The trajectories are known. One logger is opened now: where that cannot be done nothing has been trained."""
-        self._jobs = jobs
+        self._trajectories = trajectories
         self._logger(0)
 
     def receive(self, update: Update) -> None:
         """A loss, or what a state gave."""
         if update.progress is not None and update.progress.loss is not None:
             metrics = {"loss": update.progress.loss, "state": update.state}
-            self._logger(update.job).log_metrics(metrics, self._step(update.job, update.state, update.progress.epoch))
+            self._logger(update.trajectory).log_metrics(
+                metrics, self._step(update.trajectory, update.state, update.progress.epoch)
+            )
         if update.measured is not None:
             for row in update.measured.rows:
-                self._logger(update.job).log_metrics(metrics_of(row), row.state)
-        if update.done and update.job in self._loggers:
-            close_logger(self._loggers.pop(update.job), "success")
+                self._logger(update.trajectory).log_metrics(metrics_of(row), row.state)
+        if update.done and update.trajectory in self._loggers:
+            close_logger(self._loggers.pop(update.trajectory), "success")
 
     def end(self) -> None:
         """What is still open was interrupted."""
@@ -103,25 +103,24 @@ class RunLog:
             close_logger(logger, "failed")
         self._loggers.clear()
 
-    def _step(self, job: int, state: int, epoch: int) -> int:
+    def _step(self, number: int, state: int, epoch: int) -> int:
         """The epoch counted over all states, those from the store included: a run that goes on fits its beginning."""
-        earlier, last = self._at.get((job, state), (0, 0))
+        earlier, last = self._at.get((number, state), (0, 0))
         if epoch <= last:  # a training of several stages counts each from 1
             earlier += last
-        self._at[job, state] = earlier, epoch
-        chain = chain_of(self._jobs[job].setup, self._jobs[job].line)
-        return sum(map(chain.trainer.epochs, range(state))) + earlier + epoch
+        self._at[number, state] = earlier, epoch
+        return sum(self._trajectories[number].epochs[:state]) + earlier + epoch
 
-    def _logger(self, job: int) -> Logger:
-        if job not in self._loggers:
-            of = self._jobs[job]
+    def _logger(self, number: int) -> Logger:
+        if number not in self._loggers:
+            of = self._trajectories[number]
             try:
-                self._loggers[job] = create_logger(self.name, self.folder, _slug(of.title))
+                self._loggers[number] = create_logger(self.name, self.folder, _slug(of.title))
             except Exception as error:  # each of these packages has errors of its own
                 raise ValueError(f"--logger {self.name}: cannot be started: {error}") from error
-            facts = {"trainer": of.line.trainer, "select": of.line.select, "memory": of.line.memory}
-            self._loggers[job].log_hyperparams({**_flat(asdict(of.setup.experiment)), **facts})
-        return self._loggers[job]
+            facts = {"trainer": of.trainer, "select": of.select, "memory": of.memory}
+            self._loggers[number].log_hyperparams({**_flat(of.configuration.experiment.record()), **facts})
+        return self._loggers[number]
 
 
 def metrics_of(row: Row) -> dict[str, float]:
@@ -154,7 +153,7 @@ def _slug(title: str) -> str:
 class Watcher(Protocol):
     """Who is told what happens in a run."""
 
-    def begin(self, jobs: Sequence[Job]) -> None:
+    def begin(self, trajectories: Sequence[Trajectory]) -> None:
         """The trajectories are known."""
 
     def receive(self, update: Update) -> None:
@@ -167,13 +166,13 @@ class Watcher(Protocol):
 @contextmanager
 def logging_to(
     name: str | None, folder: Path, display: Watcher
-) -> Iterator[tuple[Callable[[Sequence[Job]], None], Callable[[Update], None]]]:
+) -> Iterator[tuple[Callable[[Sequence[Trajectory]], None], Callable[[Update], None]]]:
     """What to call when a run begins and when something happens: the display, and the logger if one is asked for."""
     told: list[Watcher] = [display, *([RunLog(name, folder)] if name else [])]
 
-    def begin(jobs: Sequence[Job]) -> None:
+    def begin(trajectories: Sequence[Trajectory]) -> None:
         for one in told:
-            one.begin(jobs)
+            one.begin(trajectories)
 
     def receive(update: Update) -> None:
         for one in told:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
-from scail.benchmark.grid_file import run_of
-from scail.cli.run import Run
+from scail.benchmark.grid_file import options_of
+from scail.benchmark.point import Point
+from scail.config.options import experiment_of
 from scail.config.recipes import RECIPES, quick
 from scail.methods import METHODS
-from scail.report.paper import DATASETS, WITH_MEMORY, WITHOUT_MEMORY
-
-Pair = tuple[str, str | None]
-"""(method, selection)."""
+from scail.results.archive import Pair
+from scail.results.published import DATASETS, WITH_MEMORY, WITHOUT_MEMORY
 
 SHARES = ("2%", "1%", "0.5%")
 MEMORY = {
@@ -26,18 +25,7 @@ MEMORY = {
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """One configuration of a grid: the options of `scail run`, and what of it the grid is after."""
-
-    run: Run
-    rows: frozenset[Pair] = frozenset()
-    """The (method, selection) that are asked for; empty: all that the run reads."""
-    varying: Mapping[str, str] = field(default_factory=dict)
-    """What else tells it from the others, beside data set, Z, B and seed: options and their values."""
-
-
-@dataclass(frozen=True)
-class Grid:
+class PaperGrid:
     """A table or figure of the paper."""
 
     summary: str
@@ -52,19 +40,21 @@ class Grid:
 _SMALL: tuple[tuple[int, str], ...] = ((10, "0.5%"),)
 _FT, _DISTILL, _ICARL = ("ft", "random"), ("ft_distill", "herding"), ("icarl", "herding")
 
-GRIDS: dict[str, Grid] = {
-    "table1": Grid(
+GRIDS: dict[str, PaperGrid] = {
+    "table1": PaperGrid(
         "Table 1: top-5 of all methods, five configurations",
         (*((10, share) for share in SHARES), (20, "0.5%"), (50, "0.5%")),
         frozenset(WITH_MEMORY) | {("full", None)},
     ),
-    "table2": Grid("Table 2: errors of FT and FT^distill on ILSVRC", _SMALL, frozenset({_FT, _DISTILL}), ("ilsvrc",)),
-    "supp-errors": Grid("the same errors on all data sets", _SMALL, frozenset({_FT, _DISTILL})),
-    "supp-nomem": Grid("methods without a memory", ((10, "0"),), frozenset((m, None) for m in WITHOUT_MEMORY)),
-    "supp-distill": Grid(
+    "table2": PaperGrid(
+        "Table 2: errors of FT and FT^distill on ILSVRC", _SMALL, frozenset({_FT, _DISTILL}), ("ilsvrc",)
+    ),
+    "supp-errors": PaperGrid("the same errors on all data sets", _SMALL, frozenset({_FT, _DISTILL})),
+    "supp-nomem": PaperGrid("methods without a memory", ((10, "0"),), frozenset((m, None) for m in WITHOUT_MEMORY)),
+    "supp-distill": PaperGrid(
         "FT, FT^distill and iCaRL with fifty states", ((50, "0.5%"),), frozenset({_FT, _DISTILL, _ICARL})
     ),
-    "figures": Grid(
+    "figures": PaperGrid(
         "Figures 2 to 4 (ILSVRC) and the supplementary one on all data sets",
         _SMALL,
         frozenset({_FT, ("scail", "random"), _DISTILL}),
@@ -80,7 +70,7 @@ def named_grid(
     select: str | None = None,
     seeds: Sequence[int] = (1,),
     options: Mapping[str, object] | None = None,
-) -> list[Wanted]:
+) -> list[Point]:
     """The configurations of a grid of the paper.
 
     `datasets` replaces its own, `methods` leaves out all others, `select` replaces the paper's selections, `options`
@@ -90,7 +80,7 @@ def named_grid(
         raise ValueError(f"unknown grid {name!r}; known: {', '.join(GRIDS)}, or an existing YAML file of your own")
     grid, options = GRIDS[name], options or {}
     _check_methods(name, grid, methods)
-    wanted = []
+    points = []
     for dataset in dict.fromkeys(datasets or grid.datasets):
         own = grid.rows if datasets or dataset == "ilsvrc" else grid.rows_elsewhere or grid.rows
         rows = frozenset((m, s) for m, s in own if not methods or m in methods)
@@ -101,14 +91,16 @@ def named_grid(
             values = {"dataset": dataset, "states": states, "memory": memory, "methods": names, "seed": seed}
             given = {"select": select} if select else {}
             if names:
-                wanted.append(Wanted(run_of({**values, **given, **options}), frozenset() if select else rows))
-    return wanted
+                experiment = experiment_of(options_of({**values, **given, **options}))
+                points.append(Point(experiment, frozenset() if select else rows))
+    return points
 
 
 def _memory(dataset: str, share: str, options: Mapping[str, object]) -> str:
     """B as the paper's number where all of its data are used; elsewhere the share."""
     recipe = RECIPES.get(str(options.get("recipe")), quick)(dataset)
-    whole = all(options.get(name) is None and getattr(recipe, name) is None for name in ("classes", "images_per_class"))
+    asked = (options.get("classes"), options.get("images_per_class"))
+    whole = (*asked, recipe.data.classes, recipe.data.images_per_class) == (None,) * 4
     if dataset in MEMORY and whole and share in SHARES:
         return str(MEMORY[dataset][SHARES.index(share)])
     return share
@@ -133,7 +125,7 @@ def _free_heads(no_memory: bool) -> list[str]:
     ]
 
 
-def _check_methods(name: str, grid: Grid, methods: Sequence[str]) -> None:
+def _check_methods(name: str, grid: PaperGrid, methods: Sequence[str]) -> None:
     own = {method for method, _ in grid.rows}
     known = [method for method in METHODS if method in own or method in _free_heads(no_memory=name == "supp-nomem")]
     wrong = [method for method in methods if method not in known]

@@ -6,20 +6,21 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scail.benchmark.configuration import Setup
+from scail.benchmark.configuration import Configuration
 from scail.benchmark.plan import Count
-from scail.benchmark.timing import duration, seconds_per_image, speed_of
+from scail.networks.timing import duration, seconds_per_image
+from scail.runtime.cores import speed_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def seconds_of(setup: Setup) -> float:
+def seconds_of(configuration: Configuration) -> float:
     """Seconds for one image in a training of this configuration, measured here."""
-    experiment, dataset = setup.experiment, setup.dataset
+    network, machine = configuration.experiment.recipe.network, configuration.experiment.machine
     return seconds_per_image(
-        experiment.network, dataset.shape, setup.network["flops"], experiment.threads, experiment.accelerator,
-        experiment.precision,
+        network, configuration.dataset.shape, configuration.network["flops"], machine.threads, machine.accelerator,
+        machine.precision,
     )  # fmt: skip
 
 

@@ -1,42 +1,39 @@
-"""Runs configurations, each for one or several seeds, and writes their run directories as results arrive."""
+"""Runs configurations, each for one or several seeds, and writes their run directories as results arrive.
+
+The same code runs on every rank: rank 0 writes and is told what happens, and all of them get the results.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scail.benchmark.configuration import Setup, config_of, data_settings, set_up
-from scail.benchmark.measuring import Measured
-from scail.benchmark.plan import Cell, Trajectory, trajectories_of
-from scail.benchmark.workers import Job, Update, default_processes, run_jobs
-from scail.config.recipes import Experiment
+from scail.benchmark.configuration import Configuration, commit_of_package, provenance_of, settle
+from scail.benchmark.measured import Measured
+from scail.benchmark.plan import trajectories_of
+from scail.benchmark.trajectory import Trajectory, trajectories_in
+from scail.benchmark.workers import Update, default_processes, run_trajectories
+from scail.config import Experiment
 from scail.datasets import load_dataset
 from scail.methods import METHODS
-from scail.results.run_directory import Row, RunDirectory, summarise, summarise_seeds, write_text
+from scail.results.results import Results
+from scail.results.run_directory import RunDirectory, summarise, summarise_seeds, write_text
 from scail.runtime.devices import joined
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.remote_store import open_store
 
-Begin = Callable[[Sequence[Job]], None]
+Begin = Callable[[Sequence[Trajectory]], None]
 Receive = Callable[[Update], None]
-Engine = Callable[[Sequence[Job], str, Receive], None]
-"""engine(jobs, store, receive): runs them all."""
-
-
-@dataclass(frozen=True)
-class Results:
-    """What a run gave, and where it is."""
-
-    directory: Path
-    rows: list[Row]
-    summary: dict[str, Any]
+Engine = Callable[[Sequence[Trajectory], str, Receive], None]
+"""engine(trajectories, store, receive): runs them all."""
 
 
 def run_experiment(
@@ -46,63 +43,51 @@ def run_experiment(
     seeds: int = 1,
     store: str | Path | None = None,
     jobs: int | None = None,
-    begin: Begin = lambda jobs: None,
+    begin: Begin = lambda trajectories: None,
     receive: Receive = lambda update: None,
 ) -> Results:
     """Run a configuration, for `seeds` seeds from the experiment's own on, and write everything under `out`.
 
     With several seeds each has a directory of its own, and `out` holds the means. `jobs` is the number of processes.
-    `begin` and `receive` are told what will be done and what happens.
+    `begin` and `receive` are told what will be done and what happens, on rank 0.
     """
     check_counts(experiment, seeds, jobs)
-    with joined(experiment) as ranks:
-        setups = ranks.together(lambda: _setups(experiment, seeds))
-        out = out or ranks.on_first(lambda: new_run_folder(experiment))
-        assert out is not None
+    with joined(experiment.machine) as ranks:
+        configurations = ranks.together(lambda: _configurations(experiment, seeds))
+        out = ranks.decided(lambda: out or new_run_folder(experiment))
         if seeds == 1:
-            (cell,) = [Cell(setups[0], out)]
-            return run_cells([cell], store=store, jobs=jobs, begin=begin, receive=receive, ranks=ranks)[0]
-        return _run_seeds(setups, out, store, jobs, begin, receive, ranks)
-
-
-def follow_experiment(experiment: Experiment, *, seeds: int = 1, given_out: bool = True) -> None:
-    """Take part in `run_experiment` of rank 0, as one of the other ranks: train along, and write nothing."""
-    check_counts(experiment, seeds, None)
-    with joined(experiment) as ranks:
-        setups = ranks.together(lambda: _setups(experiment, seeds))
-        if not given_out:
-            ranks.on_first(lambda: None)  # rank 0 makes its folder
-        if seeds > 1:
-            ranks.on_first(lambda: None)  # and the one for all seeds
-        ranks.on_first(lambda: None)  # and those of the configurations
-        found = trajectories_of([Cell(setup, Path()) for setup in setups])
-        todo = [Job(n, "", one.setup, one.line) for n, one in enumerate(found)]
-        run_jobs(todo, Path(), 1, lambda update: None, ranks)
+            alone = [replace(configurations[0], folder=out)]
+            return run_configurations(alone, store=store, jobs=jobs, begin=begin, receive=receive, ranks=ranks)[0]
+        return _run_seeds(configurations, out, store, jobs, begin, receive, ranks)
 
 
 def check_counts(experiment: Experiment, seeds: int, jobs: int | None) -> None:
     """Numbers that are none are an error."""
+    machine = experiment.machine
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise ValueError(f"seeds is {seeds} and jobs is {jobs}: expected 1 or more")
-    if experiment.devices < 1 or experiment.nodes < 1:
-        raise ValueError(f"devices is {experiment.devices} and nodes is {experiment.nodes}: expected 1 or more")
-    if experiment.ranks > 1 and (jobs or 1) > 1:
+    if machine.devices < 1 or machine.nodes < 1:
+        raise ValueError(f"devices is {machine.devices} and nodes is {machine.nodes}: expected 1 or more")
+    if machine.ranks > 1 and (jobs or 1) > 1:
         raise ValueError(f"jobs is {jobs}: with several devices they train one network at a time; leave --jobs out")
 
 
-def _setups(experiment: Experiment, seeds: int) -> list[Setup]:
-    dataset = load_dataset(experiment.dataset, data_settings(experiment))
-    return [set_up(replace(experiment, seed=experiment.seed + i), dataset) for i in range(seeds)]
+def _configurations(experiment: Experiment, seeds: int) -> list[Configuration]:
+    dataset = load_dataset(experiment.dataset, experiment.data)
+    return [settle(replace(experiment, seed=experiment.seed + i), dataset) for i in range(seeds)]
 
 
 def _run_seeds(
-    setups: Sequence[Setup], out: Path, store: str | Path | None, jobs: int | None, begin: Begin, receive: Receive,
-    ranks: Ranks,
+    configurations: Sequence[Configuration], out: Path, store: str | Path | None, jobs: int | None, begin: Begin,
+    receive: Receive, ranks: Ranks,
 ) -> Results:  # fmt: skip
     """Each seed in a directory of its own, and the means over them."""
     started = time.perf_counter()
-    numbers = [setup.experiment.seed for setup in setups]
-    cells = [Cell(setup, out / f"seed-{n}", f"seed {n}") for setup, n in zip(setups, numbers, strict=True)]
+    numbers = [one.experiment.seed for one in configurations]
+    each_alone = [
+        replace(one, folder=out / f"seed-{n}", title=f"seed {n}")
+        for one, n in zip(configurations, numbers, strict=True)
+    ]
     together = RunDirectory(out)
 
     def start() -> str:
@@ -110,23 +95,23 @@ def _run_seeds(
         together.begin({"seeds": numbers, "configurations": "seed-*/"})
         return place
 
-    place = ranks.on_first(start)
+    place = ranks.decided(start)
     try:
-        each = run_cells(cells, store=place, jobs=jobs, begin=begin, receive=receive, ranks=ranks)
+        each = run_configurations(each_alone, store=place, jobs=jobs, begin=begin, receive=receive, ranks=ranks)
         summary = summarise_seeds({n: of.summary for n, of in zip(numbers, each, strict=True)})
         summary |= {"seconds": time.perf_counter() - started, "world_size": ranks.count}
-        write_text(out / "summary.json", json.dumps(summary, indent=1) + "\n")
+        ranks.on_first(write_text, out / "summary.json", json.dumps(summary, indent=1) + "\n")
     finally:
         together.end()
     return Results(out, [row for of in each for row in of.rows], summary)
 
 
-def run_cells(
-    cells: Sequence[Cell],
+def run_configurations(
+    configurations: Sequence[Configuration],
     *,
     store: str | Path | None = None,
     jobs: int | None = None,
-    begin: Begin = lambda jobs: None,
+    begin: Begin = lambda trajectories: None,
     receive: Receive = lambda update: None,
     finished: Callable[[Results], None] = lambda results: None,
     ranks: Ranks = ALONE,
@@ -134,57 +119,100 @@ def run_cells(
 ) -> list[Results]:
     """Run all trajectories of these configurations, none twice; gives the results of each configuration.
 
-    A configuration is written out, and `finished` told, as soon as its last trajectory is done. `engine` runs them
-    elsewhere than in processes on this machine.
+    A configuration is written to its folder, and `finished` told, as soon as its last trajectory is done. `engine` runs
+    them elsewhere than in processes on this machine.
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs is {jobs}: expected 1 or more")
-    if not cells:
+    if not configurations:
         return []
-    found = trajectories_of(cells)
-    folders = [RunDirectory(cell.folder) for cell in cells]
-    missing = Counter(i for one in found for i in one.cells)
-    began, done = dict[int, float](), dict[int, Results]()
-
-    def keep(update: Update) -> None:
-        mine = found[update.job].cells
-        for i in mine:
-            began.setdefault(i, time.perf_counter())
-        if update.measured is not None:
-            for i in mine:
-                _write(folders[i], update.measured if i == mine[0] else _shared(update.measured))
-        receive(update)
-        if update.done:
-            missing.subtract(mine)
-            for i in mine:
-                if missing[i] == 0:
-                    done[i] = _finish(cells[i].setup, folders[i], time.perf_counter() - began[i])
-                    finished(done[i])
-                    folders[i].end()
-
-    todo = [Job(n, _title(one, cells), one.setup, one.line, one.keys[0]) for n, one in enumerate(found)]
+    trajectories = trajectories_of(configurations)
+    book = _Book(configurations, trajectories, receive, finished)
     with contextlib.ExitStack() as locks:
 
         def start() -> str:
             place = open_store(store).place  # a place that cannot be written is an error now
-            for folder, cell in zip(folders, cells, strict=True):
-                folder.begin(config_of(cell.setup))
-                locks.callback(folder.end)
-            begin(todo)
+            book.begin(locks)
+            begin(trajectories)
             return place
 
-        place = ranks.on_first(start)
-        assert place is not None
+        place = ranks.decided(start)
+        keep = book.receive if ranks.rank == 0 else lambda update: None
         if engine is None:
-            run_jobs(todo, place, jobs or processes_for(cells, len(todo)), keep, ranks)
+            run_trajectories(trajectories, place, jobs or processes_for(configurations, len(trajectories)), keep, ranks)
         else:
-            engine(todo, place, keep)
-    return [done[i] for i in range(len(cells))]
+            engine(trajectories, place, keep)
+    return ranks.decided(lambda: [book.done[i] for i in range(len(configurations))])
 
 
-def processes_for(cells: Sequence[Cell], jobs: int) -> int:
+class _Book:
+    """Writes what arrives into the folders of the configurations that read it."""
+
+    def __init__(
+        self, configurations: Sequence[Configuration], trajectories: Sequence[Trajectory], receive: Receive,
+        finished: Callable[[Results], None],
+    ) -> None:  # fmt: skip
+        self.configurations, self.trajectories = configurations, trajectories
+        self.tell, self.finished = receive, finished
+        self.missing = Counter(i for one in trajectories for i in one.readers)
+        self.folders = list[RunDirectory]()
+        self.began, self.done = dict[int, float](), dict[int, Results]()
+
+    def begin(self, locks: contextlib.ExitStack) -> None:
+        """Claim every folder, until `locks` is closed or the configuration is done."""
+        for one in self.configurations:
+            assert one.folder is not None
+            self.folders.append(RunDirectory(one.folder))
+            self.folders[-1].begin(config_of(one))
+            locks.callback(self.folders[-1].end)
+
+    def receive(self, update: Update) -> None:
+        """Write it down, tell others, and finish what is complete."""
+        readers = self.trajectories[update.trajectory].readers
+        for i in readers:
+            self.began.setdefault(i, time.perf_counter())
+        if update.measured is not None:
+            for i in readers:
+                _write(self.folders[i], update.measured if i == readers[0] else _shared(update.measured))
+        self.tell(update)
+        if update.done:
+            self.missing.subtract(readers)
+            for i in readers:
+                if self.missing[i] == 0:
+                    self._finish(i)
+
+    def _finish(self, i: int) -> None:
+        seconds = time.perf_counter() - self.began[i]
+        self.done[i] = _summarised(self.configurations[i], self.folders[i], seconds)
+        self.finished(self.done[i])
+        self.folders[i].end()
+
+
+def config_of(configuration: Configuration) -> dict[str, Any]:
+    """The whole configuration, as it is written to `config.json`."""
+    dataset, states, experiment = configuration.dataset, configuration.states, configuration.experiment
+    return {
+        "experiment": experiment.record(),
+        "memory": configuration.memory,
+        "class_order": [name for state in states for name in state.class_names],
+        "state_sizes": [len(state.class_names) for state in states],
+        "dataset": {
+            "name": dataset.name, "fingerprint": dataset.fingerprint, "shape": dataset.shape,
+            "train_images": len(dataset.train), "test_images": len(dataset.test), "split": dataset.split,
+            "on_disk": dataset.on_disk, "notes": dataset.notes,
+        },
+        "network": configuration.network,
+        "lines": [one.record() for one in trajectories_in(configuration)],
+        "provenance": provenance_of(configuration, "cpu" if experiment.machine.accelerator == "cpu" else "auto"),
+        "command": sys.argv,
+        "commit": commit_of_package(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }  # fmt: skip
+
+
+def processes_for(configurations: Sequence[Configuration], trajectories: int) -> int:
     """As many processes as the configuration with the most threads allows."""
-    return min(default_processes(cell.setup.experiment, jobs) for cell in cells)
+    return min(default_processes(one.experiment.machine, trajectories) for one in configurations)
 
 
 def _write(folder: RunDirectory, measured: Measured) -> None:
@@ -203,11 +231,6 @@ def _shared(measured: Measured) -> Measured:
     return replace(measured, rows=rows, timing=timing)
 
 
-def _title(one: Trajectory, cells: Sequence[Cell]) -> str:
-    first, more = cells[one.cells[0]].title, len(one.cells) - 1
-    return f"{first}{f' and {more} more' if more else ''}: {one.line.title}" if first else one.line.title
-
-
 def new_run_folder(experiment: Experiment) -> Path:
     """Where a run goes for which no place was given."""
     return _new_folder(Path("runs"), f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(experiment.dataset).stem}")
@@ -223,11 +246,11 @@ def _new_folder(place: Path, name: str) -> Path:
     raise AssertionError
 
 
-def _finish(setup: Setup, folder: RunDirectory, seconds: float) -> Results:
+def _summarised(configuration: Configuration, folder: RunDirectory, seconds: float) -> Results:
     """Write the summary, from what is in the directory."""
-    pairs = [(method, line.select) for line in setup.lines for method in line.methods]
+    pairs = [(method, one.select) for one in trajectories_in(configuration) for method in one.methods]
     folder.sort(sorted(pairs, key=lambda pair: list(METHODS).index(pair[0])))
     rows = folder.rows()
-    summary = summarise(rows) | {"seconds": seconds, "world_size": setup.experiment.ranks}
+    summary = summarise(rows) | {"seconds": seconds, "world_size": configuration.experiment.machine.ranks}
     write_text(folder.path / "summary.json", json.dumps(summary, indent=1) + "\n")
     return Results(folder.path, rows, summary)

@@ -1,4 +1,4 @@
-"""Runs the trajectories of experiments, in this process or in several.
+"""Runs trajectories, in this process or in several.
 
 On a CPU each trajectory trains with `threads` threads whatever the number of processes, so that this number never
 changes a result: two processes of one thread do more than one process of two.
@@ -22,44 +22,24 @@ from pathlib import Path
 from queue import Empty
 from typing import Any
 
-from scail.benchmark.configuration import Line, Setup, data_settings, set_up
-from scail.benchmark.measuring import Measured, chain_of, run_line
-from scail.benchmark.states import Watch
-from scail.config.recipes import Experiment
+from scail.benchmark.configuration import settle
+from scail.benchmark.incremental import Watch
+from scail.benchmark.measured import Measured, measured_states
+from scail.benchmark.trajectory import Reading, Trajectory
+from scail.config import Experiment, Machine
 from scail.datasets import load_dataset
-from scail.exemplars import places
+from scail.runtime.cores import available_cores
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.remote_store import open_store
 from scail.training import Interrupted, Progress
 
 
 @dataclass(frozen=True)
-class Job:
-    """One trajectory of one experiment."""
-
-    number: int
-    title: str
-    setup: Setup
-    line: Line
-    begins: str = ""
-    """The key of its state 0: jobs that begin alike share it."""
-
-    def image_passes(self) -> list[int]:
-        """For each state, how many images its training goes through: what it costs."""
-        chain = chain_of(self.setup, self.line)
-        passes, seen = [], list[int]()
-        for state in chain.states:
-            kept = sum(map(min, places(chain.memory, len(seen)), seen)) if seen else 0
-            passes.append((len(state.train_indices) + kept) * chain.trainer.epochs(state.index))
-            seen += [len(state.train_indices) // len(state.class_names)] * len(state.class_names)
-        return passes
-
-
-@dataclass(frozen=True)
 class Update:
-    """News from a job: a note on a state, images done, what a finished state gave, or that all is done."""
+    """News from a trajectory: a note on a state, images done, what a finished state gave, or that all is done."""
 
-    job: int
+    trajectory: int
+    """Its place among those that are run."""
     state: int = 0
     note: str | None = None
     progress: Progress | None = None
@@ -70,21 +50,16 @@ class Update:
 Receive = Callable[[Update], None]
 _stop = threading.Event()
 _queue: Any = None
-_load_once = lru_cache(maxsize=4)(load_dataset)  # in a worker process, for its jobs on the same data
+_load_once = lru_cache(maxsize=4)(load_dataset)  # in a worker process, for its trajectories on the same data
 
 
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def default_processes(experiment: Experiment, jobs: int) -> int:
+def default_processes(machine: Machine, trajectories: int) -> int:
     """As many processes as there are cores for their threads; one where an accelerator does the work."""
     import torch
 
-    if experiment.ranks > 1 or (experiment.accelerator != "cpu" and torch.accelerator.is_available()):
+    if machine.ranks > 1 or (machine.accelerator != "cpu" and torch.accelerator.is_available()):
         return 1
-    return max(1, min(jobs, available_cores() // experiment.threads))
+    return max(1, min(trajectories, available_cores() // machine.threads))
 
 
 def stop_asked() -> bool:
@@ -92,40 +67,44 @@ def stop_asked() -> bool:
     return _stop.is_set()
 
 
-def run_jobs(jobs: Sequence[Job], store: str | Path, processes: int, receive: Receive, ranks: Ranks = ALONE) -> None:
-    """Run all jobs, so many at a time. Ctrl-C and SIGTERM end them after the current batch, saved: `Interrupted`.
+def run_trajectories(
+    trajectories: Sequence[Trajectory], store: str | Path, processes: int, receive: Receive, ranks: Ranks = ALONE
+) -> None:
+    """Run all, so many at a time. Ctrl-C and SIGTERM end them after the current batch, saved: `Interrupted`.
 
-    Several ranks run one job at a time, together.
+    Several ranks run one at a time, together.
     """
     with stop_on_signals():
-        if min(processes, len(jobs)) == 1 or ranks.count > 1:
-            for job in jobs:
-                _work(job, store, receive, ranks)
+        if min(processes, len(trajectories)) == 1 or ranks.count > 1:
+            for number, trajectory in enumerate(trajectories):
+                _work(number, trajectory, store, receive, ranks)
         else:
-            _run_in_processes(jobs, store, min(processes, len(jobs)), receive)
+            _run_in_processes(trajectories, store, min(processes, len(trajectories)), receive)
 
 
-def _work(job: Job, store: str | Path, receive: Receive, ranks: Ranks = ALONE) -> None:
+def _work(number: int, trajectory: Trajectory, store: str | Path, receive: Receive, ranks: Ranks = ALONE) -> None:
     if ranks.any(_stop.is_set()):
         raise Interrupted
-    n = job.number
     watch = Watch(
-        note=lambda state, text: receive(Update(n, state.index, note=text)),
-        progress=lambda state, progress: receive(Update(n, state.index, progress=progress)),
+        note=lambda state, text: receive(Update(number, state.index, note=text)),
+        progress=lambda state, progress: receive(Update(number, state.index, progress=progress)),
         stop_asked=_stop.is_set,
     )
-    for measured in run_line(job.setup, job.line, open_store(store, create=ranks.rank == 0), watch, ranks):
-        receive(Update(n, measured.state, measured=measured))
-    receive(Update(n, done=True))
+    for measured in measured_states(trajectory, open_store(store, create=ranks.rank == 0), watch, ranks):
+        receive(Update(number, measured.state, measured=measured))
+    receive(Update(number, done=True))
 
 
-def _run_in_processes(jobs: Sequence[Job], store: str | Path, processes: int, receive: Receive) -> None:
+def _run_in_processes(trajectories: Sequence[Trajectory], store: str | Path, processes: int, receive: Receive) -> None:
     context = get_context("spawn")  # not fork: torch's threads do not survive it
     queue = context.Queue()
     pool = ProcessPoolExecutor(processes, context, _begin_worker, (queue,))
     try:
         with _signals_blocked():  # until a worker is ready to handle them
-            futures = [pool.submit(_work_in_process, j.number, j.setup.experiment, j.line, store) for j in jobs]
+            futures = [
+                pool.submit(_work_in_process, number, one.configuration.experiment, one.reading, store)
+                for number, one in enumerate(trajectories)
+            ]
         _listen(queue, futures, receive)
     except BaseException as error:
         for process in list(pool._processes.values()):
@@ -189,16 +168,16 @@ def _end_with_parent() -> None:
     os._exit(1)  # nobody is left to receive results; what is in the store stays
 
 
-def _work_in_process(number: int, experiment: Experiment, line: Line, store: str | Path) -> None:
+def _work_in_process(number: int, experiment: Experiment, reading: Reading, store: str | Path) -> None:
     try:
-        work_and_send(number, experiment, line, store, _queue.put)
+        work_and_send(number, experiment, reading, store, _queue.put)
     except BaseException:
         _queue.cancel_join_thread()  # nobody may be listening any more: do not wait for that
         raise
 
 
-def work_and_send(number: int, experiment: Experiment, line: Line, store: str | Path, put: Receive) -> None:
-    """A job in a worker process: the data are read there, and progress is sent ten times a second."""
+def work_and_send(number: int, experiment: Experiment, reading: Reading, store: str | Path, put: Receive) -> None:
+    """A trajectory in a worker process: the data are read there, and progress is sent ten times a second."""
     unsent, last = 0, 0.0
 
     def send(update: Update) -> None:
@@ -211,8 +190,8 @@ def work_and_send(number: int, experiment: Experiment, line: Line, store: str | 
             unsent, last = 0, time.monotonic()
         put(update)
 
-    setup = set_up(experiment, _load_once(experiment.dataset, data_settings(experiment)))
-    _work(Job(number, "", setup, line), store, send)
+    configuration = settle(experiment, _load_once(experiment.dataset, experiment.data))
+    _work(number, Trajectory(configuration, *reading), store, send)
 
 
 @contextlib.contextmanager

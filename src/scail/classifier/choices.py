@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from scail.classifier.inputs import Shape
 from scail.classifier.model import Settings, check_method
-from scail.config.recipes import RECIPES, Experiment, learning, with_epochs
+from scail.config import RECIPES, Experiment
+from scail.config.recipes import learning
 from scail.networks.pretrained import choose_backbone
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def first_settings(wishes: Wishes, images: Tensor, fabric: Fabric, say: Callable
     shape = Shape(*images.shape[1:])
     pixels = min(shape.height, shape.width)
     experiment = _experiment(wishes, pixels, len(images), fabric.device.type != "cpu", say)
-    experiment = with_epochs(replace(experiment, seed=wishes.seed, image_size=None), wishes.epochs)
+    experiment = experiment.but(seed=wishes.seed, image_size=None).with_epochs(wishes.epochs)
     return Settings(method, select, wishes.memory, float(wishes.validation), wishes.mirror, shape, experiment)
 
 
@@ -67,4 +68,4 @@ def _experiment(wishes: Wishes, pixels: int, images: int, accelerator: bool, say
         found = RECIPES[wishes.recipe]("glyphs" if pixels <= _SMALL else "photos")
     else:
         raise ValueError(f"unknown recipe {wishes.recipe!r}; known: auto, {', '.join(RECIPES)}, or an Experiment")
-    return found if wishes.backbone == "auto" else replace(found, network=wishes.backbone)
+    return found if wishes.backbone == "auto" else found.but(network=wishes.backbone)

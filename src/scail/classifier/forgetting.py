@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +36,7 @@ def without_class(model: Model, name: str) -> Model:
             _without_row(learned.network, label),
             exemplars.memory,
             _evidence(learned.evidence, label),
-            _carried(learned.carried, label),
+            model.settings.trainer.without_class(learned.carried, label),
         ),
         exemplars=exemplars,
         held_out=_without_images(model.held_out, label),
@@ -98,19 +97,6 @@ def _evidence(evidence: Evidence, label: int) -> Evidence:
 
 def _renumbered(labels: Tensor, label: int) -> Tensor:
     return labels - (labels > label).long()
-
-
-def _carried(carried: Mapping[str, Tensor], label: int) -> dict[str, Tensor]:
-    """What the trainers leave: rows by class of an SVM, BiC's range of newest classes."""
-    found = dict(carried)
-    for name in ("svm_weight", "svm_bias"):
-        if name in found:
-            found[name] = found[name][_others(len(found[name]), label)]
-    if "newest" in found:
-        found["newest"] = found["newest"] - (found["newest"] > label).long()
-        if found["newest"][0] == found["newest"][1]:  # nothing is left to correct
-            found |= {"alpha": torch.ones(()), "beta": torch.zeros(())}
-    return found
 
 
 def _without_name(record: dict[str, Any], name: str) -> dict[str, Any]:

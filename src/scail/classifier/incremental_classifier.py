@@ -20,7 +20,7 @@ from scail.classifier.inputs import as_pixels, class_names_of, images_of, labell
 from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next_state
 from scail.classifier.model import Model, Settings, check_method
 from scail.classifier.outlook import estimate, notes_on
-from scail.config.recipes import Experiment, with_epochs
+from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
 from scail.networks.network import Network, extract_features
 from scail.networks.pretrained import start_network
@@ -159,7 +159,7 @@ class IncrementalClassifier:
             settings = first_settings(self._wishes(), pixels, fabric, self._say)
         else:
             settings = self._model.settings
-            settings = replace(settings, experiment=with_epochs(settings.experiment, self.epochs))
+            settings = replace(settings, experiment=settings.experiment.with_epochs(self.epochs))
         lesson = lesson_of(self._model, settings, pixels, names)
         check_lesson(lesson, settings)
         start = self._start(settings)
@@ -182,7 +182,7 @@ class IncrementalClassifier:
     def _start(self, settings: Settings) -> Network | None:
         if self._model is not None or self.backbone_weights is None:
             return None
-        return start_network(settings.experiment.network, self.backbone_weights, settings.shape.channels)
+        return start_network(settings.experiment.recipe.network, self.backbone_weights, settings.shape.channels)
 
     # Using it
 
@@ -272,7 +272,7 @@ class IncrementalClassifier:
         model, stamp = read_model(Path(folder), pictures)
         settings = model.settings
         made = cls(
-            settings.memory, settings.method, settings.experiment.network, settings.experiment,
+            settings.memory, settings.method, settings.experiment.recipe.network, settings.experiment,
             image_size=settings.shape.height if settings.shape.height == settings.shape.width else None,
             validation=settings.validation, mirror=settings.mirror, seed=settings.experiment.seed,
             accelerator=accelerator, verbose=verbose,
@@ -316,7 +316,7 @@ def _arguments() -> list[str]:
 def _fabric(experiment: Experiment | None, accelerator: str) -> Fabric:
     from lightning_fabric import Fabric
 
-    precision: Any = experiment.precision if experiment else "32-true"
+    precision: Any = experiment.machine.precision if experiment else "32-true"
     try:
         return Fabric(accelerator=accelerator, devices=1, precision=precision)
     except (RuntimeError, ValueError) as error:

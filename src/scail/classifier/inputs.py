@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scail.config.recipes import FILES_SIZE
+from scail.config import FILES_SIZE
 from scail.datasets.images.decode import BrokenImage, in_colour, middle_square, open_turned, read_region
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from scail.benchmark.measuring import trainer_of
 from scail.classifier.inputs import grouped
 from scail.classifier.model import MOST_HISTORY, Kept, Model, Settings
 from scail.datasets.dataset import fingerprint_of
@@ -19,7 +17,6 @@ from scail.datasets.images.batches import Augmentation
 from scail.evaluation import top_k_accuracy
 from scail.exemplars import SELECTION_VERSION, Memory
 from scail.learner import Learned, Rows, remember, train_state
-from scail.methods import METHODS
 from scail.networks.network import NETWORK_VERSION, Network
 from scail.runtime.seeds import generator_for
 from scail.storage.store import Checkpoint, key_of
@@ -104,17 +101,16 @@ def _held_out(rows: list[int], name: str, call: int, settings: Settings) -> list
 
 def check_lesson(lesson: Lesson, settings: Settings) -> None:
     """An error for what this method cannot learn, before anything is trained."""
-    if METHODS[settings.method].trainer == "frozen_svm":
-        at_hand = len(lesson.classes) if settings.exemplar_places else len(lesson.new_classes) + len(lesson.seen_again)
-        if lesson.new_classes and at_hand < 2:
-            raise ValueError(f"method {settings.method}: only one class is at hand, and an SVM needs two; learn two")
+    at_hand = len(lesson.classes) if settings.exemplar_places else len(lesson.new_classes) + len(lesson.seen_again)
+    if lesson.new_classes and at_hand < settings.trainer.least_classes:
+        raise ValueError(f"method {settings.method}: only one class is at hand, and an SVM needs two; learn two")
 
 
 def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: Circumstances) -> Model:
     """The classifier after this lesson. The benchmark's states are learned by the same functions."""
     check_lesson(lesson, settings)
     started, new = time.time(), len(lesson.new)
-    trainer = trainer_of(METHODS[settings.method].trainer, settings.experiment, None)
+    trainer = settings.training()
     task = _task(model, settings, lesson, where)
     if where.checkpoint is not None:
         task = _with_checkpoint(task, where.checkpoint(_key(model, settings, trainer, task)), where.say)
@@ -122,9 +118,7 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
     trained = train_state(trainer, task, rows)
     carried = trainer.complete(trained, task)
     before = _moved(model.learned, by=new) if model else None
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="memory of .* images for .* classes")  # the caller says it
-        learned = remember(trained, before, settings.select or "random", task.budget, task.seed, carried)
+    learned = remember(trained, before, settings.select or "random", task.budget, task.seed, carried)
     assert isinstance(task.images, Tensor)
     exemplars = Kept.chosen(task.images, learned.memory)
     learned = replace(learned, memory=exemplars.memory)
@@ -146,7 +140,7 @@ def _task(model: Model | None, settings: Settings, lesson: Lesson, where: Circum
         labels=torch.cat([lesson.new_labels, kept.memory.labels, lesson.more_labels]),
         num_classes=len(lesson.classes),
         previous=model.learned.network if model else None,
-        augmentation=Augmentation(settings.experiment.padding, settings.mirror),
+        augmentation=Augmentation(settings.experiment.recipe.padding, settings.mirror),
         seed=settings.experiment.seed,
         fabric=where.fabric,
         report=where.report,
@@ -198,9 +192,7 @@ def _measured(model: Model | None, after: Model, lesson: Lesson) -> Model:
     empty = torch.empty(0, dtype=torch.int64)
     added = [orders.get(c, empty) for c in range(len(memory.exemplars), len(lesson.classes))]
     memory = memory.reorder({c: rows for c, rows in orders.items() if c < len(memory.exemplars)})
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="memory of .* images for .* classes")
-        memory = memory.add(added)
+    memory = memory.add(added)
     after = replace(after, held_out=Kept.chosen(images, memory))
     if len(images) == 0:
         return after
@@ -235,7 +227,7 @@ def _key(model: Model | None, settings: Settings, trainer: Trainer, task: Task) 
             "classes": list(model.classes) if model else [],
             "data": fingerprint_of(task.images, task.labels),
             "trainer": trainer.settings(task.state),
-            "augmentation": [settings.experiment.padding, settings.mirror],
+            "augmentation": [settings.experiment.recipe.padding, settings.mirror],
             "seed": task.seed,
             "budget": task.budget,
             "past": task.past_classes,

@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from scail.classifier.inputs import Shape
-from scail.config.recipes import DEFAULT_METHOD, WITHOUT_MEMORY, Experiment, Select
+from scail.config import Experiment, Select
+from scail.config.recipes import DEFAULT_METHOD, WITHOUT_MEMORY
 from scail.exemplars import Memory
 from scail.heads import LinearHead
 from scail.learner import Learned
 from scail.methods import METHODS, head_of, split_name
 from scail.networks.network import extract_features
+from scail.training import TRAINERS, Trainer
 
 DEFAULT_SELECT: Select = "herding"
 MOST_HISTORY = 100
@@ -40,6 +42,16 @@ class Settings:
     shape: Shape
     experiment: Experiment
     """Network, schedules and all other settings of training and heads."""
+
+    @property
+    def trainer(self) -> type[Trainer]:
+        """How it trains."""
+        return TRAINERS[METHODS[self.method].trainer]
+
+    def training(self) -> Trainer:
+        """Its trainer with these settings; what classes will come is not known."""
+        recipe = self.experiment.recipe
+        return self.trainer.of(recipe, recipe.schedules, None)
 
     @property
     def held_out_places(self) -> int:
@@ -87,7 +99,7 @@ class Model:
 
     def head(self) -> LinearHead:
         """The head of its method."""
-        return head_of(self.settings.method, self.settings.experiment, self.learned)
+        return head_of(self.settings.method, self.settings.experiment.heads, self.learned)
 
     def scores(self, images: Tensor) -> Tensor:
         """N x C scores of N uint8 images."""
@@ -119,7 +131,7 @@ def check_method(name: str, memory: int) -> tuple[str, Select | None]:
     method, named = named_method(name, memory)
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; known: auto, {', '.join(open_methods(memory))}")
-    if METHODS[method].trainer == "joint":
+    if TRAINERS[METHODS[method].trainer].at_once:
         raise ValueError(
             f"method {method} trains on all data of all classes at once and cannot keep learning; "
             f"with a memory of {memory} images: {', '.join(open_methods(memory))}"
@@ -135,7 +147,8 @@ def open_methods(memory: int) -> list[str]:
     """The methods that can learn from an open stream with this memory."""
     return [
         name for name, method in METHODS.items()
-        if method.trainer != "joint" and not (method.without_memory if memory else method.needs_exemplars)
+        if not TRAINERS[method.trainer].at_once
+        and not (method.without_memory if memory else method.needs_exemplars)
     ]  # fmt: skip
 
 

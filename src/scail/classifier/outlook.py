@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from scail.benchmark.measuring import trainer_of
-from scail.benchmark.timing import duration, seconds_per_image
 from scail.classifier.lesson import Lesson
 from scail.classifier.model import Model, Settings
 from scail.methods import METHODS
 from scail.networks.network import create_network, describe_network
+from scail.networks.timing import duration, seconds_per_image
 from scail.runtime.seeds import generator_for
 
 
@@ -24,14 +23,17 @@ def notes_on(lesson: Lesson, settings: Settings) -> list[str]:
             f"{len(lesson.more)} more images of {len(lesson.seen_again)} known class(es), {_some(lesson.seen_again)}: "
             f"rehearsed in this state; {kept}, and its initial classifier stays as it was"
         )
-        if METHODS[settings.method].trainer == "distill":
+        if not settings.trainer.heeds_labels:
             gains = "; what reads the exemplars (icarl, icarl_duet) gains by them" if settings.exemplar_places else ""
             label = METHODS[settings.method].label
             notes.append(f"{label} learns to say of these images what it said before, whatever their label{gains}")
     if len(lesson.classes) == 1:
         notes.append("only one class is known: there is nothing to tell it apart from yet")
-    if settings.method == "bic" and lesson.new_classes and settings.exemplar_places <= lesson.known > 0:
-        notes.append("BiC: no past class has two exemplars: none can be held out, and nothing is corrected")
+    if settings.trainer.holds_out and lesson.new_classes and settings.exemplar_places <= lesson.known > 0:
+        notes.append(
+            f"{METHODS[settings.method].label}: no past class has two exemplars: none can be held out, and nothing is "
+            "corrected"
+        )
     if 0 < settings.exemplar_places < len(lesson.classes):
         places = settings.exemplar_places
         notes.append(f"memory for {places} exemplars and {len(lesson.classes)} classes: the earliest {places} keep one")
@@ -45,12 +47,14 @@ def _some(names: tuple[str, ...]) -> str:
 def estimate(model: Model | None, settings: Settings, lesson: Lesson, device: str) -> str:
     """How long this will take, from a few steps that are measured now."""
     experiment, shape = settings.experiment, settings.shape
-    network = create_network(experiment.network, shape.channels, len(lesson.classes), generator_for(0, "described"))
+    network = create_network(
+        experiment.recipe.network, shape.channels, len(lesson.classes), generator_for(0, "described")
+    )
     flops = describe_network(network, shape.height, shape.width)["flops"]
     images = len(lesson.new) + len(lesson.more) + (len(model.exemplars.images) if model else 0)
-    epochs = trainer_of(METHODS[settings.method].trainer, experiment, None).epochs(model.calls if model else 0)
+    epochs = settings.training().epochs(model.calls if model else 0)
     each = seconds_per_image(
-        experiment.network, (shape.channels, shape.height, shape.width), flops, torch.get_num_threads(),
-        device, experiment.precision,
+        experiment.recipe.network, (shape.channels, shape.height, shape.width), flops, torch.get_num_threads(),
+        device, experiment.machine.precision,
     )  # fmt: skip
     return f"{epochs} epochs of {images} images: about {duration(each * images * epochs)}"

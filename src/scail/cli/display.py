@@ -14,10 +14,11 @@ from scail.benchmark.configuration import describe
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from scail.benchmark.workers import Job, Update
+    from scail.benchmark.trajectory import Trajectory
+    from scail.benchmark.workers import Update
 
 
-_MOST_BARS = 12  # with more jobs than fit on a screen only those at work have a bar
+_MOST_BARS = 12  # with more trajectories than fit on a screen only those at work have a bar
 
 
 class Display:
@@ -25,25 +26,26 @@ class Display:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.jobs: Sequence[Job] = ()
+        self.trajectories: Sequence[Trajectory] = ()
         self._bars: Progress | None = None
         self._all: TaskID | None = None
         self._tasks: list[TaskID] = []
-        self._passes: list[list[int]] = []
+        self._passes: list[tuple[int, ...]] = []
         self._recent: list[deque[tuple[float, int]]] = []
         self._done: list[int] = []
         self._finished = 0
         self._state_started: dict[int, float] = {}
         self._loss: dict[int, float] = {}
 
-    def begin(self, jobs: Sequence[Job]) -> None:
-        """The jobs are known: show them all."""
-        self.jobs, self._passes = jobs, [job.image_passes() for job in jobs]
-        for text in dict.fromkeys(describe(job.setup) for job in jobs):
+    def begin(self, trajectories: Sequence[Trajectory]) -> None:
+        """The trajectories are known: show them all."""
+        self.trajectories, self._passes = trajectories, [one.passes for one in trajectories]
+        configurations = [one.configuration for one in trajectories]
+        for text in dict.fromkeys(map(describe, configurations)):
             self._say(text)
-        for note in dict.fromkeys(note for job in jobs for note in job.setup.notes):
+        for note in dict.fromkeys(note for one in configurations for note in one.notes):
             self._say(f"note: {note}")
-        self._recent, self._done = [deque(maxlen=50) for _ in jobs], [0] * len(jobs)
+        self._recent, self._done = [deque(maxlen=50) for _ in trajectories], [0] * len(trajectories)
         if not self.console.is_terminal:
             return
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -53,10 +55,10 @@ class Display:
             TextColumn("{task.fields[where]}"), TextColumn("{task.fields[speed]}"), TimeRemainingColumn(),
             console=self.console,
         )  # fmt: skip
-        few = len(jobs) <= _MOST_BARS
+        few = len(trajectories) <= _MOST_BARS
         self._tasks = [
-            self._bars.add_task(job.title, total=sum(passes), where="waiting", speed="", start=False, visible=few)
-            for job, passes in zip(jobs, self._passes, strict=True)
+            self._bars.add_task(one.title, total=sum(passes), where="waiting", speed="", start=False, visible=few)
+            for one, passes in zip(trajectories, self._passes, strict=True)
         ]
         if not few:
             total = sum(map(sum, self._passes))
@@ -64,37 +66,38 @@ class Display:
         self._bars.start()
 
     def receive(self, update: Update) -> None:
-        """Something happened in a job."""
-        job, states = self.jobs[update.job], len(self._passes[update.job])
+        """Something happened in a trajectory."""
+        number = update.trajectory
+        of, states = self.trajectories[number], len(self._passes[number])
         where = f"state {update.state}" if states > 1 else "all classes"
         if update.note is not None:
-            self._state_started[update.job] = time.monotonic()
-            self._say(f"{job.title}: {where}: {update.note}")
+            self._state_started[number] = time.monotonic()
+            self._say(f"{of.title}: {where}: {update.note}")
         if update.done:
             self._finished += 1
-            if len(self.jobs) > 1:
-                self._say(f"{self._finished} of {len(self.jobs)} trajectories are done")
+            if len(self.trajectories) > 1:
+                self._say(f"{self._finished} of {len(self.trajectories)} trajectories are done")
             if self._bars is not None and self._all is not None:
-                self._bars.update(self._tasks[update.job], visible=False)
+                self._bars.update(self._tasks[number], visible=False)
         if (progress := update.progress) is not None:
-            self._done[update.job] += progress.images
-            self._recent[update.job].append((time.monotonic(), self._done[update.job]))
+            self._done[number] += progress.images
+            self._recent[number].append((time.monotonic(), self._done[number]))
             if progress.loss is not None:
-                self._loss[update.job] = progress.loss
+                self._loss[number] = progress.loss
             epoch = f"epoch {min(progress.epoch + 1, progress.epochs)}/{progress.epochs}"
             self._show(
-                update.job,
+                number,
                 f"{where} of 0..{states - 1}, {epoch}" if states > 1 else epoch,
-                f"{self._speed(update.job):.0f} images/s",
+                f"{self._speed(number):.0f} images/s",
             )
         if (measured := update.measured) is not None:
-            self._done[update.job] = sum(self._passes[update.job][: update.state + 1])
-            self._show(update.job, where, "")
+            self._done[number] = sum(self._passes[number][: update.state + 1])
+            self._show(number, where, "")
             row = measured.rows[0]
-            took = time.monotonic() - self._state_started[update.job]
-            loss = self._loss.pop(update.job, None)
+            took = time.monotonic() - self._state_started[number]
+            loss = self._loss.pop(number, None)
             self._say(
-                f"{job.title}: {where}: {row.classes} classes, {row.label} top-1 {row.top1:.1f} %, "
+                f"{of.title}: {where}: {row.classes} classes, {row.label} top-1 {row.top1:.1f} %, "
                 f"top-5 {row.top5:.1f} %"
                 + (f", training loss {loss:.3f}" if loss is not None else "")
                 + f" ({took:.1f} s)"
@@ -111,15 +114,15 @@ class Display:
         else:
             self._bars.console.print(text, highlight=False, markup=False, style="dim")
 
-    def _show(self, job: int, where: str, speed: str) -> None:
+    def _show(self, number: int, where: str, speed: str) -> None:
         if self._bars is not None:
-            if not self._bars.tasks[job].started:
-                self._bars.start_task(self._tasks[job])
-                self._bars.update(self._tasks[job], visible=True)
+            if not self._bars.tasks[number].started:
+                self._bars.start_task(self._tasks[number])
+                self._bars.update(self._tasks[number], visible=True)
             if self._all is not None:
                 self._bars.update(self._all, completed=sum(self._done))
-            self._bars.update(self._tasks[job], completed=self._done[job], where=where, speed=speed)
+            self._bars.update(self._tasks[number], completed=self._done[number], where=where, speed=speed)
 
-    def _speed(self, job: int) -> float:
-        (begin, before), (now, done) = self._recent[job][0], self._recent[job][-1]
+    def _speed(self, number: int) -> float:
+        (begin, before), (now, done) = self._recent[number][0], self._recent[number][-1]
         return (done - before) / (now - begin) if now > begin else 0.0

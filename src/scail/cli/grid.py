@@ -6,27 +6,37 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from scail.config.options import CommandOptions, TrainingOptions
 from scail.runtime.launch import started_ranks
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scail.benchmark.grid import Settled
-    from scail.benchmark.paper_grids import Wanted
-    from scail.benchmark.plan import Cell
-    from scail.benchmark.runner import Engine, Results
+    from scail.benchmark.configuration import Configuration
+    from scail.benchmark.grid import Grid
+    from scail.benchmark.point import Point
+    from scail.benchmark.runner import Engine
     from scail.results.archive import Archive
+    from scail.results.results import Results
 
 
-@dataclass(frozen=True)
-class Grid:
+@dataclass(frozen=True, kw_only=True)
+class _Which:
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|FILE")]
+    """A grid of the paper, or a YAML file."""
+    datasets: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
+    """Data sets, names or paths, separated by commas. Default: the grid's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridCommand(CommandOptions, TrainingOptions, _Which):
     """Run all configurations of a table or figure of the paper, or of a file of your own.
 
     A plan comes first: how many trainings there are, how many are saved because configurations and methods share them,
@@ -43,56 +53,12 @@ class Grid:
     `scail grid table1 --datasets cifar100 --methods ft,scail,full --jobs 2`.
     """
 
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|FILE")]
-    """A grid of the paper, or a YAML file."""
-    datasets: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
-    """Data sets, names or paths, separated by commas. Default: the grid's own."""
-    methods: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
-    """Only these of the grid's methods, separated by commas; no more is trained than they need."""
-    select: Literal["random", "herding", "both"] | None = None
-    """How the images to keep are chosen, as in `scail run`. Default: as in the paper's table."""
-    recipe: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Network and schedules: quick (the default, as in `scail run`) fits a CPU; paper is the paper's own."""
-    epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """For trials: epochs of every training, as in `scail run`."""
-    batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Images in a batch, in every training."""
-    network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Another network than the recipe's, as in `scail run`."""
-    classes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many classes. The memory is then 2, 1 and 0.5 % of the images that are left."""
-    images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many training images a class. The memory follows likewise."""
-    image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Side of the images in pixels, where the data set leaves it open."""
-    order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
-    """Order in which classes arrive, as in `scail run`."""
-    split: Literal["icarl", "official"] | None = None
-    """ILSVRC: which images to test on, as in `scail run`."""
-    workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Threads that decode images on disk."""
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] | None = None
-    """Where to train. Default: auto."""
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = None
-    """Number format of the training. Default: 32-true."""
-    seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """The (first) seed. Default: 1."""
-    seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
-    """So many seeds, from --seed on: the table has means and standard deviations."""
-    jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Trainings at a time. Default: as the cores allow. On CPUs each has one thread: this never changes a number."""
     engine: Literal["local", "ray"] = "local"
     """Where trainings run: in processes here, or on a Ray cluster (extra `ray`). The results are the same."""
     address: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
     """ray: the cluster, or auto for the one of this machine. Default: one is started here for this grid."""
     gpus_per_training: Annotated[float, tyro.conf.arg(metavar="N")] = 0
     """ray: GPUs of each training."""
-    logger: Literal["tensorboard", "wandb", "mlflow"] | None = None
-    """Also send losses and accuracies there as they arrive, as in `scail run`."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where the results go. Default: always the same folder for a grid, in runs/, so that the same command goes on."""
-    store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
-    """Where trained states are kept, as in `scail run`. Machines of a cluster need one that all of them reach."""
     results: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """A folder of measured numbers to keep: what is there already is not run, what is finished is added.
 
@@ -101,14 +67,14 @@ class Grid:
     """Print the plan, and end."""
 
 
-def grid_command(grid: Grid) -> None:
+def grid_command(grid: GridCommand) -> None:
     """Plan, run what is not finished, and print the table."""
     from rich.console import Console
 
-    from scail.benchmark.configuration import config_of
-    from scail.benchmark.grid import is_finished, settle
+    from scail.benchmark.grid import is_finished, settle_grid
     from scail.benchmark.loggers import check_logger, logging_to
-    from scail.benchmark.runner import run_cells
+    from scail.benchmark.runner import config_of, run_configurations
+    from scail.benchmark.trajectory import trajectories_in
     from scail.cli.display import Display
     from scail.results.archive import Archive
 
@@ -121,30 +87,32 @@ def grid_command(grid: Grid) -> None:
         raise ValueError("scail grid trains each network on one device: start it without torchrun, or use --engine ray")
     engine = _engine(grid, console)
     archive = Archive(grid.results) if grid.results else None
-    settled = settle(_wanted(grid), out, archive)
-    finished = {i for i, cell in enumerate(settled.cells) if is_finished(cell)}
+    settled = settle_grid(_points(grid), out, archive)
+    configurations = settled.configurations
+    finished = {i for i, one in enumerate(configurations) if is_finished(one)}
     _print_plan(grid, settled, finished, console)
     if grid.plan:
         return
     if settled.missing:
         reasons = "; ".join(settled.missing.values())
         raise ValueError(f"data not here: {', '.join(settled.missing)}. {reasons}. Or choose others with --datasets")
-    todo = [cell for i, cell in enumerate(settled.cells) if i not in finished]
+    todo = [one for i, one in enumerate(configurations) if i not in finished]
     with _grid_folder(out, settled, grid.name):
-        for cell in (settled.cells[i] for i in sorted(finished) if settled.cells[i].setup.lines):
-            _keep(archive, cell.folder)
-        keep = partial(_write_cell, archive)
+        for one in (configurations[i] for i in sorted(finished)):
+            if one.folder is not None and trajectories_in(one):
+                _keep(archive, one.folder)
+        keep = partial(_write_results, archive)
         with logging_to(grid.logger, out / "logs", Display(console)) as (begin, receive):
-            run_cells(
+            run_configurations(
                 todo, store=grid.store, jobs=grid.jobs, begin=begin, receive=receive, finished=keep, engine=engine
             )
         if archive is not None:
-            for cell in settled.cells:  # what was not run may still have Full from others
-                archive.add(config_of(cell.setup), (), 0.0)
+            for one in configurations:  # what was not run may still have Full from others
+                archive.add(config_of(one), (), 0.0)
         _print_tables(out, todo, archive, console)
 
 
-def _engine(grid: Grid, console: Console) -> Engine | None:
+def _engine(grid: GridCommand, console: Console) -> Engine | None:
     """Where the trainings run; None: in processes here."""
     if grid.engine == "local":
         if grid.address is not None or grid.gpus_per_training:
@@ -157,10 +125,10 @@ def _engine(grid: Grid, console: Console) -> Engine | None:
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    return lambda jobs, store, receive: run_on_cluster(jobs, store, receive, cluster, say)
+    return lambda trajectories, store, receive: run_on_cluster(trajectories, store, receive, cluster, say)
 
 
-def _default_name(grid: Grid) -> str:
+def _default_name(grid: GridCommand) -> str:
     """Recipes do not overwrite each other's results."""
     return Path(grid.name).stem if _is_file(grid.name) else f"{grid.name}-{grid.recipe or 'quick'}"
 
@@ -169,50 +137,45 @@ def _is_file(name: str) -> bool:
     return name.endswith((".yaml", ".yml")) or Path(name).is_file()
 
 
-def _wanted(grid: Grid) -> list[Wanted]:
+def _points(grid: GridCommand) -> list[Point]:
     from scail.benchmark.grid_file import file_grid
-    from scail.benchmark.paper_grids import Wanted, named_grid
+    from scail.benchmark.paper_grids import named_grid
 
-    names = (
-        "recipe", "epochs", "batch_size", "network", "classes", "images_per_class", "image_size", "order", "split",
-        "workers", "accelerator", "precision",
-    )  # fmt: skip
-    options = {name: getattr(grid, name) for name in names if getattr(grid, name) is not None}
-    datasets, methods = _parts(grid.datasets), _parts(grid.methods)
-    if not _is_file(grid.name):
-        first = 1 if grid.seed is None else grid.seed
-        seeds = range(first, first + (grid.seeds or 1))
-        return named_grid(grid.name, datasets, methods, grid.select, seeds, options)
-    replaced = {"select": grid.select, "seed": grid.seed, "seeds": grid.seeds, "methods": grid.methods}
-    options |= {name: value for name, value in replaced.items() if value is not None}
-    if datasets:
-        options["dataset"] = datasets
-    return [Wanted(run, varying=varying) for run, varying in file_grid(Path(grid.name), options)]
+    options = {field.name: getattr(grid, field.name) for field in fields(TrainingOptions)}
+    options = {name: value for name, value in options.items() if value is not None}
+    datasets = _parts(grid.datasets)
+    if _is_file(grid.name):
+        return file_grid(Path(grid.name), options | ({"dataset": datasets} if datasets else {}))
+    methods, select = _parts(options.pop("methods", "")), options.pop("select", None)
+    first = options.pop("seed", 1)
+    seeds = range(first, first + options.pop("seeds", 1))
+    return named_grid(grid.name, datasets, methods, select, seeds, options)
 
 
 def _parts(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
-def _print_plan(grid: Grid, settled: Settled, finished: set[int], console: Console) -> None:
+def _print_plan(grid: GridCommand, settled: Grid, finished: set[int], console: Console) -> None:
     from scail.benchmark.plan import Count, plan_of
     from scail.benchmark.plan_text import assumptions, plan_table, seconds_of
     from scail.benchmark.runner import processes_for
     from scail.storage.remote_store import keys_in
 
     stored = keys_in(grid.store)
-    counts = plan_of(settled.cells, stored, finished, seconds_of)
+    counts = plan_of(settled.configurations, stored, finished, seconds_of)
     total = sum(counts.values(), Count())
-    processes = grid.jobs or processes_for(settled.cells, total.trajectories)
+    processes = grid.jobs or processes_for(settled.configurations, total.trajectories)
     console.print(plan_table(counts, total, processes, settled.missing))
     for text in (*assumptions(total, processes, settled.missing), *(f"note: {n}" for n in settled.notes)):
         console.print(text, highlight=False, markup=False, soft_wrap=True)
     for i in sorted(finished):
-        console.print(f"{settled.cells[i].title}: finished before, not run again", highlight=False, soft_wrap=True)
+        title = settled.configurations[i].title
+        console.print(f"{title}: finished before, not run again", highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def _grid_folder(out: Path, settled: Settled, name: str) -> Iterator[None]:
+def _grid_folder(out: Path, settled: Grid, name: str) -> Iterator[None]:
     """The grid's folder, held by one run at a time, with grid.json in it."""
     from filelock import FileLock, Timeout
 
@@ -237,7 +200,7 @@ def _grid_folder(out: Path, settled: Settled, name: str) -> Iterator[None]:
         lock.release()
 
 
-def _write_cell(archive: Archive | None, results: Results) -> None:
+def _write_results(archive: Archive | None, results: Results) -> None:
     from scail.cli.run import write_report
 
     write_report(results.directory, results.summary, [results.directory])
@@ -254,7 +217,7 @@ def _keep(archive: Archive | None, run: Path) -> None:
         archive.add(config, RunDirectory(run).rows(), summary["seconds"])
 
 
-def _print_tables(out: Path, ran: Sequence[Cell], archive: Archive | None, console: Console) -> None:
+def _print_tables(out: Path, ran: Sequence[Configuration], archive: Archive | None, console: Console) -> None:
     from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid
     from scail.report.write import write_page_of
     from scail.results.run_directory import write_text

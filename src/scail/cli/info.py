@@ -47,7 +47,10 @@ def info_command(command: Info) -> None:
     chosen = f"{settings.select} exemplars" if settings.select else "no exemplars"
     states = f"{len(known['states'])} state(s), {manifest.calls} call(s) of learn"
     print(f"{command.model}: {known['classes']} classes in {states}")
-    print(f"method {settings.method}, {chosen}; network {settings.experiment.network}, images {_size(settings.shape)}")
+    print(
+        f"method {settings.method}, {chosen}; network {settings.experiment.recipe.network}, "
+        f"images {_size(settings.shape)}"
+    )
     print(
         f"memory: {known['exemplars']} exemplars and {known['held_out']} held-out images, at most {settings.memory} "
         f"together; {human_size(seen.size)} on disk"
@@ -74,7 +77,7 @@ def _known(seen: Look) -> dict[str, Any]:
         "top1": accuracy.get("top1"), "top5": accuracy.get("top5"), "classes": len(manifest.classes),
         "memory": settings.memory, "exemplars": sum(len(one.exemplars) for one in manifest.classes),
         "held_out": sum(len(one.held_out) for one in manifest.classes), "method": settings.method,
-        "select": settings.select, "network": settings.experiment.network, "states": states,
+        "select": settings.select, "network": settings.experiment.recipe.network, "states": states,
         "shape": [settings.shape.channels, settings.shape.height, settings.shape.width], "bytes": seen.size,
         "calls": manifest.calls, "changed": manifest.changed, "scail": manifest.scail, "history": manifest.history,
         "exemplars_per_class": {one.name: len(one.exemplars) for one in manifest.classes},

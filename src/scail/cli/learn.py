@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from scail.config.recipes import FILES_SIZE, DataSettings
+from scail.config import FILES_SIZE, DataSettings
 
 if TYPE_CHECKING:
     from scail.classifier.incremental_classifier import IncrementalClassifier
@@ -183,7 +183,7 @@ def _check_fixed(command: Learn, clf: IncrementalClassifier) -> None:
     """Options that were fixed by the first learn may be given again, but not with other values."""
     settings = clf.model_.settings
     now: dict[str, Any] = {
-        "memory": settings.memory, "validation": settings.validation, "backbone": settings.experiment.network,
+        "memory": settings.memory, "validation": settings.validation, "backbone": settings.experiment.recipe.network,
         "image_size": settings.shape.height, "seed": settings.experiment.seed,
     }  # fmt: skip
     for name in ("backbone_weights", "recipe"):

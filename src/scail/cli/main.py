@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import tyro
 
-from scail.cli.grid import Grid, grid_command
+from scail.cli.grid import GridCommand, grid_command
 from scail.cli.info import Diff, Info, diff_command, info_command
 from scail.cli.learn import Forget, Learn, forget_command, learn_command
 from scail.cli.predict import Evaluate, Export, Predict, evaluate_command, export_command, predict_command
@@ -20,7 +20,7 @@ from scail.cli.report import Report, report_command
 from scail.cli.results import ResultsCommand, results_command
 from scail.cli.run import Run, check_run, devices_of, run_command
 from scail.cli.store import StoreCommand, run_store_command
-from scail.config.recipes import RECIPES
+from scail.config import RECIPES
 from scail.runtime.launch import become_rank, launch, started_ranks
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class StoreTools:
 
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
-    | Annotated[Grid, tyro.conf.subcommand("grid")]
+    | Annotated[GridCommand, tyro.conf.subcommand("grid")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Paper, tyro.conf.subcommand("paper")]
     | Annotated[ResultsCommand, tyro.conf.subcommand("results")]
@@ -198,7 +198,9 @@ def _methods(_: Methods) -> None:
 
 
 def _memory_use(method: Method) -> str:
-    if method.trainer == "joint" or method.without_memory:
+    from scail.training import TRAINERS
+
+    if TRAINERS[method.trainer].at_once or method.without_memory:
         return "none"
     chosen = method.select or "both ways"
     return f"{chosen}, needed" if method.needs_exemplars else chosen
@@ -224,12 +226,12 @@ def _recipes(command: Recipes) -> None:
     elif len(asked) != 1 or asked[0] not in RECIPES:
         raise ValueError(f"unknown recipe {' '.join(asked) or '(none)'!r}; known: {', '.join(RECIPES)}")
     else:
-        print(json.dumps(asdict(RECIPES[asked[0]](command.dataset)), indent=1))
+        print(json.dumps(RECIPES[asked[0]](command.dataset).record(), indent=1))
 
 
 _COMMANDS: dict[type, Any] = {
     Run: run_command,
-    Grid: grid_command,
+    GridCommand: grid_command,
     Report: report_command,
     Paper: _paper,
     ResultsCommand: results_command,

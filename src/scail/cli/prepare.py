@@ -71,7 +71,7 @@ def prepare_command(command: Prepare) -> None:
 
 
 def _cores(asked: int | None) -> int:
-    from scail.benchmark.workers import available_cores
+    from scail.runtime.cores import available_cores
 
     return available_cores() if asked is None else asked
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Any
 
-import tyro
-
-from scail.config.recipes import RECIPES, TRAININGS, Experiment, Schedule, Select, with_epochs, with_number
+from scail.config import Experiment
+from scail.config.options import CommandOptions, RunOptions, experiment_of
 from scail.runtime.launch import started_ranks
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, kw_only=True)
+class Run(CommandOptions, RunOptions):
     """Train one configuration and print the paper's table.
 
     A network learns the classes in Z states, keeping at most B old images. All heads (FT, ScaIL, ...) are read from
@@ -25,135 +24,8 @@ class Run:
     `scail run --states 20 --memory 1% --methods ft,scail --select herding --seeds 3 --out runs/mine`.
     """
 
-    dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
-    """Which images: a name (see `scail datasets`), hf:owner/name, or a folder or list file of your own."""
-    states: Annotated[str, tyro.conf.arg(metavar="Z|SIZES")] = "10"
-    """Z, the number of states of equal size; or the number of new classes in each, as 50,10,10,10,10,10."""
-    first_state: Annotated[str | None, tyro.conf.arg(metavar="N|half")] = None
-    """Classes in state 0, when it is larger: a number, or half. The rest is spread over the other states."""
-    memory: Annotated[str, tyro.conf.arg(metavar="B")] = "2%"
-    """B, the old images kept, over all classes: a number, or a share of the training images."""
-    methods: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "all"
-    """all, or names separated by commas: see `scail methods`. scail:herding: with these exemplars only."""
-    select: Literal["random", "herding", "both"] = "both"
-    """How the images to keep are chosen. both: both ways on FT's trajectory, and as in its own paper for every other
-    method; random or herding: that way for all."""
-    recipe: Literal["quick", "cifar100-cpu", "paper", "paper-224"] = "quick"
-    """Network and schedules: quick fits a CPU, paper is the paper's training; see `scail recipes`."""
-    epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every training, as E; or of state 0 (and Full) and of the later states, as E0,E (iCaRL's: E in all)."""
-    lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
-    """Learning rate of state 0, Full and fine tuning; the recipe decides how it falls, and that of other trainers."""
-    schedule: Annotated[str | None, tyro.conf.arg(metavar="NAME.WHAT=N,...")] = None
-    """Any other number of the recipe's schedules: later.lr=0.05,distill.epochs=40. Names: first (state 0, Full), later
-    (fine tuning), balanced, distill (iCaRL, LwF), bic-first, bic, bic-correction."""
-    batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Images in a batch, in every training."""
-    network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed."""
-    keep_past_rows: bool = False
-    """Keep the past rows of the linear layer instead of re-creating all of it in each state."""
-    candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
-    """ScaIL: how many past classes can be predicted for an image: a number (10), or all."""
-    as_published: bool = False
-    """ScaIL: read the factors as the authors' code does instead of as the paper writes them."""
-    classes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many classes (glyphs: 100 by default, up to 134)."""
-    images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many training images a class (glyphs: 100 by default)."""
-    image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Side of the images in pixels (by default glyphs: 20; cifar100: 32; image files: 64, or 224 in recipe paper)."""
-    split: Literal["icarl", "official"] | None = None
-    """ILSVRC: test on 50 images a class held out of the training folder (icarl), or on the validation images."""
-    held_out: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
-    """Share of each class to test on, where a data set has no test images of its own (0.2)."""
-    tune: bool = False
-    """Test on --held-out of the training images and leave the test images alone: to choose settings."""
-    split_seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Draws the images that are held out to test on (0); --seed does not change them."""
-    images: Literal["auto", "memory", "disk"] = "auto"
-    """Keep images in memory, padded and cropped; or decode regions of them from disk as they are needed. auto: from
-    disk where they are larger than 64 pixels or fill more than 2 GiB."""
-    workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Threads that decode images (2)."""
-    broken: Literal["error", "skip"] | None = None
-    """An image that cannot be read: stop and name it, or leave it out and count it (opens every image once)."""
-    image_column: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """hf: the column of images, where it is not clear."""
-    label_column: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """hf: the column of labels, where it is not clear."""
-    order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
-    """Order in which classes arrive: seed, icarl, given, or a file with one class name per line."""
-    seed: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Same seed, same numbers."""
-    seeds: Annotated[int, tyro.conf.arg(metavar="K")] = 1
-    """Run so many seeds, from --seed on, and give means and standard deviations."""
-    threads: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """CPU threads of one training (1 by default; DeeSIL's SVMs use all cores)."""
-    jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Trainings at a time. Default: as the cores allow. Never changes a number."""
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
-    """Where to train."""
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
-    """Number format of the training."""
-    devices: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Train one network on so many devices of this machine (1); on CPUs, in so many processes. Each batch is shared out
-    among them. Under torchrun: as many as it has started."""
-    nodes: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Machines, each with --devices of them: the same command on every one, see docs/scaling.md."""
-    sync_batch_norm: bool = False
-    """Several GPUs: batch norm over the whole batch (torch's SyncBatchNorm) instead of each device's own images."""
-    linear_scaling: bool = False
-    """Several devices: a whole batch on each, and a learning rate as many times as high."""
-    keep_features: bool = False
-    """Keep the test images' features in the store: other heads are then scored without the network."""
-    logger: Literal["tensorboard", "wandb", "mlflow"] | None = None
-    """Also send losses and accuracies there as they arrive: to logs/ in --out (pip install 'scail[tensorboard]')."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where the results go. Default: a new folder in runs/."""
-    store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
-    """Where trained states are kept: a directory, or an object store as s3://bucket/states. Default: SCAIL_STORE, or
-    the user's cache directory."""
 
-
-def experiment_of(run: Run) -> Experiment:
-    """The configuration that these options ask for: the recipe, with the given values in place of its own."""
-    recipe = _with_numbers(run, RECIPES[run.recipe](run.dataset))
-    states = _numbers("--states", run.states, "a number, or sizes as 50,10,10")
-    given_values: dict[str, Any] = {
-        "network": run.network, "threads": run.threads, "classes": run.classes, "image_size": run.image_size,
-        "images_per_class": run.images_per_class, "class_order": _order(run.order), "split": run.split,
-        "held_out": run.held_out, "split_seed": run.split_seed, "workers": run.workers, "broken": run.broken,
-        "image_column": run.image_column, "label_column": run.label_column,
-        "on_disk": None if run.images == "auto" else run.images == "disk",
-    }  # fmt: skip
-    selects: tuple[Select, ...] | None = None if run.select == "both" else (run.select,)
-    return replace(
-        recipe,
-        states=states[0] if len(states) == 1 else states,
-        first_state=_first_state(run.first_state),
-        memory=run.memory
-        if run.memory.endswith("%")
-        else _number("--memory", run.memory, "a number, or a share as 2%"),
-        methods=tuple(name.strip() for name in run.methods.split(",") if name.strip()),
-        select=selects,
-        candidates=_candidates(run.candidates, recipe.candidates),
-        as_published=run.as_published,
-        keep_past_rows=run.keep_past_rows,
-        tune=run.tune,
-        seed=run.seed,
-        keep_features=run.keep_features,
-        accelerator=run.accelerator,
-        precision=run.precision,
-        devices=devices_of(run),
-        nodes=run.nodes,
-        sync_batch_norm=run.sync_batch_norm,
-        linear_scaling=run.linear_scaling,
-        **{name: value for name, value in given_values.items() if value is not None},
-    )
-
-
-def devices_of(run: Run) -> int:
+def devices_of(run: RunOptions) -> int:
     """Devices on each node: as given; else as many as torchrun has started, or one."""
     started = started_ranks()
     if run.devices is not None or started is None or run.nodes < 1:
@@ -161,78 +33,9 @@ def devices_of(run: Run) -> int:
     return started[1] // run.nodes
 
 
-def _with_numbers(run: Run, recipe: Experiment) -> Experiment:
-    """The recipe with the numbers of its schedules that were given."""
-    given = () if run.epochs is None else _numbers("--epochs", run.epochs, "E, or E0,E")
-    if len(given) > 2:
-        raise ValueError(f"--epochs {run.epochs}: expected E, or E0,E")
-    found = with_epochs(recipe, (given[0], given[-1]) if given else None)
-    numbers: list[tuple[str, str, float | None]] = [(name, "batch_size", run.batch_size) for name in TRAININGS]
-    numbers += [(name, "lr", run.lr) for name in ("first", "bic_first", "later")]
-    numbers += [_number_of_schedule(part) for part in filter(None, (run.schedule or "").split(","))]
-    for name, what, value in numbers:
-        found = found if value is None else with_number(found, name, what, value)
-    return found
-
-
-def _number_of_schedule(text: str) -> tuple[str, str, float]:
-    """Which schedule is meant, what of it, and the new value: of `distill.lr=2`, say."""
-    said, _, value = text.strip().partition("=")
-    name, _, what = said.replace("-", "_").partition(".")
-    if name not in (known := (*TRAININGS, "bic_correction")):
-        names = ", ".join(known).replace("_", "-")
-        raise ValueError(f"--schedule {text}: expected NAME.WHAT=N, as distill.lr=2, with a NAME of {names}")
-    kinds = {field: kind for field, kind in get_type_hints(Schedule).items() if kind in (int, float)}
-    try:
-        return name, what, kinds[what](value)
-    except KeyError:
-        raise ValueError(f"--schedule {text}: expected one of {', '.join(kinds)} after {name}.") from None
-    except ValueError:
-        kind = "a whole number" if kinds[what] is int else "a number"
-        raise ValueError(f"--schedule {text}: expected {kind} after =") from None
-
-
-def _numbers(option: str, text: str, expected: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"{option} {text}: expected {expected}") from None
-
-
-def _number(option: str, text: str, expected: str) -> int:
-    numbers = _numbers(option, text, expected)
-    if len(numbers) != 1:
-        raise ValueError(f"{option} {text}: expected {expected}")
-    return numbers[0]
-
-
-def _candidates(text: str | None, default: int | None) -> int | None:
-    if text is None:
-        return default
-    if text == "all":
-        return None
-    count = _number("--candidates", text, "a number, or all")
-    if count < 1:
-        raise ValueError(f"--candidates {text}: expected 1 or more, or all")
-    return count
-
-
-def _order(text: str | None) -> str | tuple[str, ...] | None:
-    if text is None or text in ("seed", "icarl", "given"):
-        return text
-    path = Path(text)
-    if not path.is_file():
-        raise ValueError(f"--order {text}: expected seed, icarl, given, or a file with one class name per line")
-    try:
-        return tuple(line for line in path.read_text(encoding="utf-8-sig").splitlines() if line)
-    except UnicodeDecodeError:
-        raise ValueError(f"--order {text}: not a text file; expected one class name per line, in UTF-8") from None
-
-
-def _first_state(text: str | None) -> int | Literal["half"] | None:
-    if text is None or text == "half":
-        return text  # type: ignore[return-value]
-    return _number("--first-state", text, "a number of classes, or half")
+def experiment_here(run: RunOptions) -> Experiment:
+    """The experiment that is asked for, on as many devices as this process is one of."""
+    return experiment_of(replace(run, devices=devices_of(run)))
 
 
 def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Path:
@@ -254,16 +57,16 @@ def check_run(run: Run) -> None:
     """What is wrong with the options is said before any process is started for them."""
     from scail.benchmark.runner import check_counts
 
-    check_counts(experiment_of(run), run.seeds, run.jobs)
+    check_counts(experiment_here(run), 1 if run.seeds is None else run.seeds, run.jobs)
 
 
 def run_command(run: Run) -> None:
     """Run, and print the table."""
-    experiment = experiment_of(run)
-    from scail.benchmark.runner import follow_experiment, new_run_folder, run_experiment
+    experiment, seeds = experiment_here(run), 1 if run.seeds is None else run.seeds
+    from scail.benchmark.runner import new_run_folder, run_experiment
 
-    if (started_ranks() or (0, 1))[0] > 0:
-        follow_experiment(experiment, seeds=run.seeds, given_out=bool(run.out or run.logger))
+    if (started_ranks() or (0, 1))[0] > 0:  # rank 0 writes, and shows what happens
+        run_experiment(experiment, seeds=seeds)
         return
     from rich.console import Console
 
@@ -278,13 +81,13 @@ def run_command(run: Run) -> None:
     out = run.out or (new_run_folder(experiment) if run.logger else None)  # logs are written from the start
     with logging_to(run.logger, (out or Path()) / "logs", display) as (begin, receive):
         results = run_experiment(
-            experiment, out, seeds=run.seeds, store=run.store, jobs=run.jobs, begin=begin, receive=receive
+            experiment, out, seeds=seeds, store=run.store, jobs=run.jobs, begin=begin, receive=receive
         )
     out = results.directory
     console.print(rich_table(results.summary))
     console.print(caption(results.summary), highlight=False, soft_wrap=True)
-    seeds = range(run.seed, run.seed + run.seeds)
-    page = write_report(out, results.summary, [out] if run.seeds == 1 else [out / f"seed-{seed}" for seed in seeds])
+    numbers = range(experiment.seed, experiment.seed + seeds)
+    page = write_report(out, results.summary, [out] if seeds == 1 else [out / f"seed-{n}" for n in numbers])
     trained, seconds = results.summary["trained_epochs"], results.summary["seconds"]
     where = f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/"
     console.print(where, highlight=False, soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from scail.config.recipes import FILES_SIZE, DataSettings
+from scail.config import FILES_SIZE, DataSettings
 from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Dataset, Found, Images, Split
 from scail.datasets.images.packed import is_packed, load_packed

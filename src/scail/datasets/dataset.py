@@ -121,6 +121,11 @@ class Dataset:
         channels, height, width = self.train.images.shape[1:]
         return channels, height, width
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether its images are decoded when they are needed."""
+        return not isinstance(self.train.images, Tensor)
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash of every image, label and class name: two data sets with one fingerprint are the same."""

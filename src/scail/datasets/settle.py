@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from scail.config.recipes import DataSettings
+from scail.config import DataSettings
 from scail.datasets.dataset import Dataset, Found, Images, Split
 from scail.datasets.images.on_disk import ImageTable
 from scail.runtime.seeds import generator_for

@@ -8,8 +8,8 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Any, Literal
 
-from scail.report.paper import WITH_MEMORY, WITHOUT_MEMORY, published
 from scail.results.archive import Kept, Pair
+from scail.results.published import WITH_MEMORY, WITHOUT_MEMORY, published
 from scail.results.run_directory import summarise
 
 Place = tuple[int, str]

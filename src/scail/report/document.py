@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from scail.evaluation import ERROR_KINDS, gap_to_full
 from scail.report.claims import CLAIMS, BySeed, Held, Place, hold, place_of, published_top5, top5_by_place
 from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of, text_of
-from scail.report.paper import DATASETS, published_full, published_label
 from scail.report.settings import BASE, group_by_settings, titles_of
 from scail.results.archive import Kept
+from scail.results.published import DATASETS, published_full, published_label
 from scail.results.run_directory import AVERAGING, summarise, summarise_seeds
 
 if TYPE_CHECKING:

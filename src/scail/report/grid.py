@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scail.evaluation import gap_to_full
-from scail.report.paper import WITH_MEMORY, WITHOUT_MEMORY, published_label
 from scail.report.table import key_of
 from scail.report.tabular import Cell, Tabular
 from scail.results.archive import Archive
+from scail.results.published import WITH_MEMORY, WITHOUT_MEMORY, published_label
 from scail.results.run_directory import AVERAGING, summarise, summarise_seeds
 
 if TYPE_CHECKING:

@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.resources import files
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scail.config.recipes import PAPER_DATA, RECIPES
+from scail.config import NUMBER, RECIPES, DataSettings, HeadOptions, Recipe, schedules_in, settings_of
+from scail.config.recipes import PAPER_DATA
 from scail.evaluation import gap_to_full
-
-DATASETS = {"ilsvrc": "ILSVRC", "vggface2": "VGGFace2", "landmarks": "Landmarks", "cifar100": "CIFAR-100"}
-WITH_MEMORY = {
-    ("icarl", "herding"): "iCaRL^herd", ("bic", "herding"): "BiC^herd", ("deesil", "random"): "DeeSIL",
-    ("ft", "random"): "FT", ("ft_nem", "random"): "FT^NEM", ("ft_bal", "random"): "FT^BAL",
-    ("ft_l2", "random"): "FT^L2", ("ft_init", "random"): "FT_init", ("ft_init_l2", "random"): "FT_init^L2",
-    ("scail", "random"): "ScaIL", ("scail", "herding"): "ScaIL^herd",
-}  # fmt: skip
-"""(method, selection) of the rows of Table 1."""
-WITHOUT_MEMORY = {
-    "lwf": "LwF", "ft_nomem": "FT^noMem", "ft_l2": "FT^L2", "ft_init": "FT_init", "ft_init_l2": "FT_init^L2",
-    "scail": "ScaIL",
-}  # fmt: skip
-"""The rows of the supplementary table without a memory."""
+from scail.results.published import DATASETS, published, published_full, published_label
 
 
 @dataclass(frozen=True)
-class Published:
-    """One cell of a published table: top-5, averaged over the incremental states."""
-
-    label: str
-    dataset: str
-    states: int
-    memory: int
-    top5: float
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One measured number, and the cell that it matches."""
+class Beside:
+    """One measured number beside the published cell that it matches."""
 
     label: str
     dataset: str
@@ -54,33 +28,7 @@ class Comparison:
     published_full: float
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    text = (files("scail.report") / "published" / name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
-
-
-@cache
-def published() -> tuple[Published, ...]:
-    """Every cell of Table 1 and of the supplementary table without a memory; Full has one state."""
-    cells = [
-        Published(r["method"], r["dataset"], int(r["states"]), int(r["memory"] or 0), float(r["top5"]))
-        for r in _rows("table1_top5.csv")
-    ]
-    return (
-        *cells,
-        *(
-            Published(r["method"], r["dataset"], int(r["states"]), 0, float(r["top5"]))
-            for r in _rows("no_memory_top5.csv")
-        ),
-    )
-
-
-def published_full(dataset: str) -> float:
-    """Full's published top-5 on this data set."""
-    return next(cell.top5 for cell in published() if (cell.label, cell.dataset) == ("Full", dataset))
-
-
-def compare(config: Mapping[str, Any], summary: Mapping[str, Any]) -> list[Comparison]:
+def compare(config: Mapping[str, Any], summary: Mapping[str, Any]) -> list[Beside]:
     """The cells that this run measures."""
     dataset = DATASETS.get(config["dataset"]["name"])
     sizes = config["state_sizes"]
@@ -93,29 +41,23 @@ def compare(config: Mapping[str, Any], summary: Mapping[str, Any]) -> list[Compa
         for cell in published():
             if (cell.label, cell.dataset, cell.states, cell.memory) == (label, dataset, len(sizes), record["memory"]):
                 values = (record["top5"], cell.top5, full, published_full(dataset))
-                found.append(Comparison(cell.label, dataset, cell.states, cell.memory, *values))
+                found.append(Beside(cell.label, dataset, cell.states, cell.memory, *values))
     return list(dict.fromkeys(found))  # a run may have FT^noMem under both of its names
-
-
-def published_label(record: Mapping[str, Any]) -> str | None:
-    """The row of the published tables that this method, selection and memory belong to."""
-    if record["memory"] == 0:  # FT without a memory is FT^noMem by another name
-        return WITHOUT_MEMORY.get("ft_nomem" if record["method"] == "ft" else record["method"])
-    return WITH_MEMORY.get((record["method"], record["select"]))
 
 
 def differences(config: Mapping[str, Any]) -> list[str]:
     """Which settings differ from the paper's, as far as the recipe `paper` has them."""
     mine = config["experiment"]
-    theirs = json.loads(json.dumps(asdict(RECIPES["paper"](config["dataset"]["name"]))))
-    watched = [name for name in theirs if name.endswith("_schedule")]
-    watched += ["network", "class_order", "classes", "images_per_class", "image_size", "split", "keep_past_rows"]
-    watched += ["candidates", "as_published", "padding"]
+    theirs = json.loads(json.dumps(RECIPES["paper"](config["dataset"]["name"]).record()))
+    schedules = schedules_in(theirs)
+    settings = [
+        setting.name for setting in settings_of(Recipe, DataSettings, HeadOptions).values() if setting.role == NUMBER
+    ]
     found = []
-    for name in watched:
+    for name in (*schedules, "class_order", *settings):
         if mine.get(name) == theirs[name]:
             continue
-        if name.endswith("_schedule"):
+        if name in schedules:
             changed = {k: (v, theirs[name][k]) for k, v in mine[name].items() if v != theirs[name][k]}
             found += [f"{name}.{k}: {v} (paper: {other})" for k, (v, other) in changed.items()]
         else:
@@ -150,7 +92,7 @@ def nearest(config: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     return f"{'; '.join(reasons)}. The nearest: {best.dataset}, Z={best.states}, memory of {best.memory}"
 
 
-def gaps(found: Sequence[Comparison]) -> dict[str, tuple[float | None, float, int]]:
+def gaps(found: Sequence[Beside]) -> dict[str, tuple[float | None, float, int]]:
     """For each row, G_IL measured and published over the same configurations, and how many these are."""
     result = {}
     for label in dict.fromkeys(one.label for one in found):

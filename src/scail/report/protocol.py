@@ -10,15 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scail.config import ASKED, WAY, DataSettings, names_with, schedules_in, settings_of
 from scail.report.grid import Columns, joined
 from scail.report.runs import Run
 from scail.results.run_directory import summarise_seeds
 
-_NOT_SETTINGS = (
-    "seed", "methods", "select", "dataset", "states", "first_state", "class_order", "memory", "recipe", "accelerator",
-    "keep_features", "workers", "threads", "classes", "images_per_class", "image_size", "split", "held_out",
-    "split_seed", "broken", "image_column", "label_column",
-)  # fmt: skip
+_NOT_SETTINGS = {"seed", "threads", *settings_of(DataSettings), *names_with(ASKED, WAY)}
 """Told elsewhere (the data by their fingerprint), or without influence on what is compared."""
 
 
@@ -110,8 +107,9 @@ def _states(sizes: Sequence[int]) -> str:
 def _settings(run: Run) -> dict[str, str]:
     """Everything else that changes numbers, by name."""
     found = dict[str, str]()
+    schedules = schedules_in(run.config["experiment"])
     for name, value in run.config["experiment"].items():
-        if name.endswith("_schedule"):
+        if name in schedules:
             found |= {f"{name.removesuffix('_schedule')} {key}": str(v) for key, v in value.items()}
         elif name not in _NOT_SETTINGS:
             found[name.replace("_", " ")] = str(value)

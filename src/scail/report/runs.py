@@ -19,11 +19,6 @@ _OPTIONAL = {
     "confusion": "confusion matrices",
 }
 
-_TRAINERS = {
-    "fine_tune": "FT", "balanced": "FT^BAL", "e2e": "E2E", "distill": "distillation", "bic": "BiC",
-    "frozen_svm": "DeeSIL", "joint": "Full",
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Run:
@@ -71,7 +66,7 @@ def read_report_run(path: Path) -> Run:
             raise ValueError(f"{path / name}: cannot be read: {error.strerror or error}") from error
 
     def lines(name: str) -> Any:
-        return load(name, _of_trajectories) if (path / name).is_file() else []
+        return load(name, lambda at: _of_trajectories(at, titles)) if (path / name).is_file() else []
 
     config, summary = (load(name, _json) for name in ("config.json", "summary.json"))
     for name, record, needed in (
@@ -81,6 +76,7 @@ def read_report_run(path: Path) -> Run:
         absent = [key for key in needed if key not in record]
         if absent:
             raise ValueError(f"{path / name}: has no {absent[0]}; expected a folder of `scail run`")
+    titles = {(line["trainer"], line["select"]): line["title"] for line in config.get("lines", ())}
     rows = load("results.jsonl", lambda _: RunDirectory(path).rows())
     missing = tuple(text for name, text in _OPTIONAL.items() if not (path / name).exists())
     return Run(
@@ -88,14 +84,15 @@ def read_report_run(path: Path) -> Run:
     )
 
 
-def _of_trajectories(path: Path) -> list[dict[str, Any]]:
-    """Lines that say of which state of which trajectory they are."""
+def _of_trajectories(path: Path, titles: Mapping[tuple[str, str | None], str]) -> list[dict[str, Any]]:
+    """Lines that say of which state of which trajectory they are, with its title as the run knows it."""
     records = read_lines(path)
     for record in records:
         if absent := [key for key in ("trainer", "select", "state") if key not in record]:
             raise ValueError(f"a line without {absent[0]}")
         if record["select"] not in ("herding", "random", None):
             raise ValueError(f"select {record['select']!r}")
+        record["title"] = titles.get((record["trainer"], record["select"]), record["trainer"])
     return records
 
 
@@ -106,20 +103,12 @@ def _json(path: Path) -> dict[str, Any]:
     return record
 
 
-def trajectory_title(record: Mapping[str, Any]) -> str:
-    """The trainer and its exemplars, as a reader knows them."""
-    name = str(_TRAINERS.get(record["trainer"], record["trainer"]))
-    if record["trainer"] == "joint":
-        return name
-    return f"{name}, {record['select']} exemplars" if record["select"] else f"{name}, no memory"
-
-
 def by_trajectory(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Records by the trajectory that they are of; fine tuning first, since most methods are read from it."""
+    """Records by the title of their trajectory; fine tuning first, since most methods are read from it."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     selects = ("herding", "random", None)
     for record in sorted(
         records, key=lambda r: (r["trainer"] != "fine_tune", selects.index(r["select"]), r["trainer"], r["state"])
     ):
-        found.setdefault(trajectory_title(record), []).append(record)
+        found.setdefault(record["title"], []).append(record)
     return found

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scail.config.recipes import SCHEDULES
+from scail.config import schedules_in as schedules_among
 from scail.report.claims import place_of
 from scail.results.archive import Kept, Part
 from scail.results.run_directory import Row
@@ -41,13 +41,13 @@ def group_by_settings(kept: Iterable[Kept]) -> list[list[Kept]]:
 def _trained_apart(kept: Kept, schedules: set[str]) -> Kept:
     """What was trained with these schedules, and Full beside it; of other trainers the usual table tells."""
 
-    def mine(row: Row) -> bool:
-        return not schedules.isdisjoint(SCHEDULES[row.trainer])
+    def mine(part: Part, row: Row) -> bool:
+        return not schedules.isdisjoint(part.used_by(row.trainer))
 
-    if not any(map(mine, kept.rows)):
+    if not any(mine(part, row) for part in kept.parts for row in part.rows):
         return Kept(kept.configuration, [])
-    rows = [(part.made, [row for row in part.rows if mine(row) or row.trainer == "joint"]) for part in kept.parts]
-    return Kept(kept.configuration, [Part(made, of) for made, of in rows if of])
+    parts = [Part(p.made, [row for row in p.rows if mine(p, row) or row.trainer == "joint"]) for p in kept.parts]
+    return Kept(kept.configuration, [part for part in parts if part.rows])
 
 
 def schedules_in(kept: Iterable[Kept]) -> list[dict[str, Any]]:
@@ -55,7 +55,8 @@ def schedules_in(kept: Iterable[Kept]) -> list[dict[str, Any]]:
     had: dict[str, list[dict[str, Any]]] = {}
     for part in (part for one in kept for part in one.parts):
         for trainer in dict.fromkeys(row.trainer for row in part.rows):
-            had.setdefault(trainer, []).append({name: part.made["schedules"][name] for name in SCHEDULES[trainer]})
+            used = {name: part.made["schedules"][name] for name in part.used_by(trainer)}
+            had.setdefault(trainer, []).append(used)
     usual: dict[str, Any] = {}
     for of in sorted(had.values(), key=lambda of: -max(map(of.count, of))):
         agreeing = [used for used in of if _agree(used, usual)]
@@ -90,7 +91,7 @@ def titles_of(groups: Sequence[Sequence[Kept]]) -> list[str]:
     """
     weights = [sum(len(one.rows) for one in group) for group in groups]
     first = [group[0].configuration for group in groups]
-    schedules = dict.fromkeys(name for one in first for name in one["experiment"] if name.endswith("_schedule"))
+    schedules = dict.fromkeys(name for one in first for name in schedules_among(one["experiment"]))
     common = {
         name: _most(
             [(one["experiment"][name], n) for one, n in zip(first, weights, strict=True) if name in one["experiment"]]
@@ -116,7 +117,7 @@ def _flat(dataset: Mapping[str, Any], experiment: Mapping[str, Any]) -> dict[str
     """Settings by name, as they are said: `network`, `later lr`, ..."""
     found = {"images": dataset["split"], "from": str(dataset["name"])}
     for name, value in experiment.items():
-        if name.endswith("_schedule"):
+        if name in schedules_among(experiment):
             found |= {f"{name.removesuffix('_schedule')} {part}".replace("_", " "): str(v) for part, v in value.items()}
         elif name not in _VARIES:
             found[name.replace("_", " ")] = "all" if value is None else "yes" if value is True else str(value)

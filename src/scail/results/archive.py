@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from scail.config.recipes import SCHEDULES, Experiment
+from scail.config import ASKED, WAY, Experiment, names_with, schedule_names, schedules_in, settings_of
 from scail.results.run_directory import Row, read_lines, write_text
 
 Pair = tuple[str, str | None]
@@ -23,11 +23,12 @@ Pair = tuple[str, str | None]
 Schedules = Mapping[str, Any]
 """Schedules of an experiment by name, as in its configuration."""
 
-_WITHOUT_EFFECT = (
-    "dataset", "methods", "select", "states", "first_state", "class_order", "memory", "recipe", "workers",
-    "keep_features", "accelerator", "broken", "image_column", "label_column",
-)  # fmt: skip
-"""What of an experiment changes no number of a method, or stands elsewhere in the configuration as it came out."""
+_USED_IN_0_1 = {
+    "joint": ("first",), "frozen_svm": ("first",), "fine_tune": ("first", "later"),
+    "balanced": ("first", "later", "balanced"), "e2e": ("first", "later", "balanced"), "distill": ("distill",),
+    "bic": ("bic_first", "bic", "bic_correction"),
+}  # fmt: skip
+"""Schedules that each trainer used, for files of version 0.1: they do not say it themselves."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Part:
     made: dict[str, Any]
     """Schedules, command, commit, versions, start and duration."""
     rows: list[Row]
+
+    def used_by(self, trainer: str) -> tuple[str, ...]:
+        """The schedules that this trainer used: no other makes a difference to its rows."""
+        return schedule_names({**_USED_IN_0_1, **self.made.get("used", {})}[trainer])
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Kept:
         parts = []
         for part in self.parts:
             unlike = {name for name, value in part.made["schedules"].items() if schedules.get(name) != value}
-            rows = [row for row in part.rows if unlike.isdisjoint(SCHEDULES[row.trainer])]
+            rows = [row for row in part.rows if unlike.isdisjoint(part.used_by(row.trainer))]
             parts += [Part(part.made, rows)] if rows else []
         experiment = {**self.configuration["experiment"], **schedules}
         return Kept({**self.configuration, "experiment": experiment}, parts)
@@ -77,13 +82,12 @@ def configuration_of(config: Mapping[str, Any]) -> dict[str, Any]:
     Which methods were asked for does not.
     Settings at their defaults are left out: one that is added to scail later does not change the key of what is known.
     """
-    defaults = {field.name: field.default for field in fields(Experiment) if field.name != "seed"}
+    defaults = {name: setting.default for name, setting in settings_of(Experiment).items() if name != "seed"}
+    apart = names_with(ASKED, WAY) | schedules_in(config["experiment"]).keys()
     experiment = {
         name: value
         for name, value in config["experiment"].items()
-        if name not in _WITHOUT_EFFECT
-        and not name.endswith("_schedule")
-        and (name not in defaults or value != defaults[name])
+        if name not in apart and (name not in defaults or value != defaults[name])
     }
     data = {name: config["dataset"][name] for name in ("name", "fingerprint", "train_images", "test_images", "split")}
     rest = {name: config[name] for name in ("memory", "state_sizes", "class_order")}
@@ -93,8 +97,7 @@ def configuration_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def schedules_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The schedules in a run's config.json."""
-    found = {name: value for name, value in config["experiment"].items() if name.endswith("_schedule")}
-    as_kept: dict[str, Any] = json.loads(json.dumps(found))
+    as_kept: dict[str, Any] = json.loads(json.dumps(schedules_in(config["experiment"])))
     return as_kept
 
 
@@ -150,6 +153,9 @@ class Archive:
         new = [row for row in rows if (row.method, row.select) not in known]
         made = {name: config.get(name) for name in ("commit", "started", "provenance")}
         made |= {"command": plain_command(config["command"]), "schedules": schedules, "seconds": round(seconds, 3)}
+        lines = config["lines"]
+        if all("schedules" in line for line in lines):
+            made["used"] = {line["trainer"]: list(line["schedules"]) for line in lines}
         parts = [*kept.parts, Part(made, new)] if new else kept.parts
         lent = self._lent(Kept(kept.configuration, parts), schedules)
         if len(parts) + len(lent) > len(kept.parts):

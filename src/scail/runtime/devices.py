@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from scail.config.recipes import Experiment
+from scail.config import Machine
 from scail.runtime.launch import started_ranks
 from scail.runtime.ranks import ALONE, RankLost, Ranks
 
@@ -21,46 +21,62 @@ _SIGNS = ("gloo", "nccl", "connection", "timed out", "socket")
 """Words by which the errors of lost connections are known: torch has no class of its own for them."""
 
 
-def check_devices(experiment: Experiment) -> None:
+def check_devices(machine: Machine) -> None:
     """Devices that are not there are an error before anything is written."""
-    if experiment.accelerator not in ("auto", "cpu"):
+    if machine.accelerator not in ("auto", "cpu"):
         from lightning_fabric import Fabric
         from lightning_fabric.utilities.exceptions import MisconfigurationException
 
         try:
-            Fabric(accelerator=experiment.accelerator, devices=experiment.devices)
+            Fabric(accelerator=machine.accelerator, devices=machine.devices)
         except (RuntimeError, ValueError, MisconfigurationException) as error:
-            raise ValueError(f"accelerator {experiment.accelerator}: {error}; use auto or cpu") from error
-    if experiment.sync_batch_norm and _is_cpu(experiment):
+            raise ValueError(f"accelerator {machine.accelerator}: {error}; use auto or cpu") from error
+    if machine.sync_batch_norm and _is_cpu(machine):
         raise ValueError(
             "--sync-batch-norm: torch's SyncBatchNorm works on GPUs only; on CPUs every rank normalises its own images"
         )
 
 
-def _is_cpu(experiment: Experiment) -> bool:
+def _is_cpu(machine: Machine) -> bool:
     import torch
 
-    return experiment.accelerator == "cpu" or not torch.cuda.is_available()
+    return machine.accelerator == "cpu" or not torch.cuda.is_available()
 
 
-def fabric_of(experiment: Experiment) -> Fabric:
+def fabric_of(machine: Machine) -> Fabric:
     """Fabric on the experiment's devices; several need ranks that are joined."""
     from lightning_fabric import Fabric
 
-    if experiment.ranks == 1:
-        return Fabric(accelerator=experiment.accelerator, devices=1, precision=experiment.precision)  # type: ignore[arg-type]
+    if machine.ranks == 1:
+        return Fabric(accelerator=machine.accelerator, devices=1, precision=machine.precision)  # type: ignore[arg-type]
     from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
     from lightning_fabric.strategies.ddp import DDPStrategy
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # that ranks connect is no news
-    backend = "gloo" if _is_cpu(experiment) else "cpu:gloo,cuda:nccl"
+    backend = "gloo" if _is_cpu(machine) else "cpu:gloo,cuda:nccl"
     strategy = DDPStrategy(process_group_backend=backend, timeout=timedelta(seconds=rank_timeout()))
     fabric = Fabric(
-        accelerator=experiment.accelerator, devices=experiment.devices, num_nodes=experiment.nodes, strategy=strategy,
-        precision=experiment.precision, plugins=[TorchElasticEnvironment()],  # type: ignore[arg-type]
+        accelerator=machine.accelerator, devices=machine.devices, num_nodes=machine.nodes, strategy=strategy,
+        precision=machine.precision, plugins=[TorchElasticEnvironment()],  # type: ignore[arg-type]
     )  # fmt: skip
     fabric.launch()  # the processes are there: this only connects them, once
     return fabric
+
+
+def make_fabric(accelerator: str, precision: str = "32-true") -> Fabric:
+    """Fabric on one device."""
+    from lightning_fabric import Fabric
+
+    return Fabric(accelerator=accelerator, devices=1, precision=precision)  # type: ignore[arg-type]
+
+
+def device_of(fabric: Fabric) -> tuple[str, str]:
+    """Type and kind of the device that this Fabric trains on: other kinds add up in another order."""
+    import torch
+
+    kind = fabric.device.type
+    name = torch.cuda.get_device_name(fabric.device) if kind == "cuda" else torch.backends.cpu.get_cpu_capability()
+    return kind, name
 
 
 def rank_timeout() -> float:
@@ -76,21 +92,21 @@ def rank_timeout() -> float:
 
 
 @contextlib.contextmanager
-def joined(experiment: Experiment) -> Iterator[Ranks]:
+def joined(machine: Machine) -> Iterator[Ranks]:
     """This process among the ranks of the experiment, connected to the others; `ALONE` for one device."""
     started = started_ranks()
-    if experiment.ranks != (started[1] if started else 1):
+    if machine.ranks != (started[1] if started else 1):
         raise ValueError(
-            f"{experiment.devices} devices on {experiment.nodes} nodes need {experiment.ranks} processes, here are "
+            f"{machine.devices} devices on {machine.nodes} nodes need {machine.ranks} processes, here are "
             f"{started[1] if started else 1}; start them with `scail run --devices N`, or with torchrun"
         )
-    if started is None or experiment.ranks == 1:
+    if started is None or machine.ranks == 1:
         yield ALONE
         return
     import torch
 
     try:
-        fabric_of(experiment)
+        fabric_of(machine)
         group = torch.distributed.new_group(backend="gloo", timeout=timedelta(seconds=rank_timeout()))
         yield Ranks(*started, group)
     except RuntimeError as error:

@@ -1,15 +1,28 @@
-"""Trainers: how the network of a state is trained. One SGD loop, one file per trainer."""
+"""Trainers: how the network of a state is trained. One SGD loop, one file per trainer, and their table."""
 
 from scail.training.balanced import Balanced
 from scail.training.bic import Bic
 from scail.training.distill import Distill
+from scail.training.end_to_end import EndToEnd
 from scail.training.fine_tune import FineTune
 from scail.training.frozen_svm import FrozenSvm
 from scail.training.joint import Joint
 from scail.training.loop import TrainingDiverged
-from scail.training.task import Interrupted, Progress, Task, Trained, Trainer
+from scail.training.task import Interrupted, Progress, Task, Trained
+from scail.training.trainer import Trainer
+
+TRAINERS: dict[str, type[Trainer]] = {
+    "fine_tune": FineTune,
+    "balanced": Balanced,
+    "e2e": EndToEnd,
+    "distill": Distill,
+    "bic": Bic,
+    "frozen_svm": FrozenSvm,
+    "joint": Joint,
+}
+"""Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
-    "Balanced", "Bic", "Distill", "FineTune", "FrozenSvm", "Interrupted", "Joint", "Progress", "Task", "Trained",
-    "Trainer", "TrainingDiverged",
+    "TRAINERS", "Balanced", "Bic", "Distill", "EndToEnd", "FineTune", "FrozenSvm", "Interrupted", "Joint", "Progress",
+    "Task", "Trained", "Trainer", "TrainingDiverged",
 ]  # fmt: skip

@@ -1,21 +1,20 @@
-"""Balanced: fine tuning, then a second, balanced one. FT^BAL; with distillation, end-to-end incremental learning."""
+"""Balanced: fine tuning, then a second, balanced one. FT^BAL."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import partial
+from typing import Self
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
-from scail.config.recipes import Schedule
+from scail.config import Recipe, Schedule, Schedules
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
-from scail.training.distillation import distillation_loss, teacher_of, teacher_scores
 from scail.training.fine_tune import FineTune
 from scail.training.loop import BatchLoss, cross_entropy, fit
-from scail.training.task import Task, Trainer
+from scail.training.task import Task
+from scail.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -25,26 +24,30 @@ class Balanced(Trainer):
     The result is what the next state starts from.
     """
 
+    title = "FT^BAL"
+    schedules = ("first", "later", "balanced")
     fine_tune: FineTune
     schedule: Schedule
     """The balanced step."""
-    distill: bool = False
-    """Add a distillation term on the past outputs in both steps."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
+        """Fine tuning as it is, and its balanced step."""
+        return cls(FineTune.of(recipe, schedules, total_classes), schedules["balanced"])
 
     def train(self, task: Task) -> Network:
         """The network after both steps."""
         if task.previous is None:
             return self.fine_tune.train(task)
-        loss = self._loss(task, task.previous)
+        loss = self.loss(task, task.previous)
         network = self.fine_tune.widened(task, task.previous)
         fit(network, task, self.fine_tune.schedule, loss)
         fit(network, task.of(balanced_rows(task)), self.schedule, loss, stage="balanced fine tuning")
         return network
 
-    def _loss(self, task: Task, previous: Network) -> BatchLoss:
-        if not self.distill:
-            return cross_entropy
-        return partial(distilled_cross_entropy, teacher_of(previous).to(task.fabric.device))
+    def loss(self, task: Task, previous: Network) -> BatchLoss:
+        """The loss of both steps."""
+        return cross_entropy
 
     def epochs(self, state: int) -> int:
         """Both steps."""
@@ -55,13 +58,7 @@ class Balanced(Trainer):
         if state == 0:
             return self.fine_tune.settings(state)
         both = {"fine_tune": self.fine_tune.settings(state), "schedule": asdict(self.schedule)}
-        return {"trainer": "e2e" if self.distill else "balanced", "version": 1, **both}
-
-
-def distilled_cross_entropy(teacher: Network, model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    """Classification loss plus distillation on the outputs that the teacher has."""
-    scores, past = model(images), teacher_scores(teacher, images)
-    return F.cross_entropy(scores, labels) + distillation_loss(scores[:, : past.shape[1]], past)
+        return {"trainer": "balanced", "version": 1, **both}
 
 
 def balanced_rows(task: Task) -> Tensor:

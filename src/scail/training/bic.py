@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from scail.config.recipes import Schedule
+from scail.config import Recipe, Schedule, Schedules
 from scail.exemplars import places
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
@@ -18,18 +20,28 @@ from scail.training.distillation import distillation_loss, teacher_of, teacher_s
 from scail.training.fine_tune import FineTune
 from scail.training.joint import Joint
 from scail.training.loop import LOOP_VERSION, TrainingDiverged, fit, learning_rate
-from scail.training.task import Task, Trained, Trainer
+from scail.training.task import Task, Trained
+from scail.training.trainer import Trainer, check_shapes
 
 
 @dataclass(frozen=True)
 class Bic(Trainer):
     """Stage 1: the network, without the held-out images. Stage 2 (`complete`): alpha and beta, on the held-out ones."""
 
+    title = "BiC"
+    schedules = ("bic_first", "bic", "bic_correction")
+    holds_out = True
     first: Joint
     schedule: Schedule
     """Stage 1."""
     correction: Schedule
     """Stage 2."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
+        """With a state 0 of its own schedule."""
+        first = Joint(recipe.network, schedules["bic_first"])
+        return cls(first, schedules["bic"], schedules["bic_correction"])
 
     def train(self, task: Task) -> Network:
         """The network after stage 1."""
@@ -69,6 +81,23 @@ class Bic(Trainer):
             return self.first.settings(state)
         stages = {"stage1": asdict(self.schedule), "stage2": asdict(self.correction)}
         return {"trainer": "bic", "version": 2, "loop": LOOP_VERSION, **stages}
+
+    @classmethod
+    def check_carried(cls, carried: Mapping[str, Tensor], classes: int, features: int) -> None:
+        """Two numbers, and the range of classes that they are for."""
+        check_shapes(carried, {"alpha": (), "beta": (), "newest": (2,)})
+        begin, end = carried["newest"].tolist()
+        if not 0 <= begin <= end <= classes:
+            raise ValueError(f"newest is {[begin, end]}, expected a range of classes")
+
+    @classmethod
+    def without_class(cls, carried: Mapping[str, Tensor], label: int) -> dict[str, Tensor]:
+        """The range of newest classes moves, and may become empty: then nothing is left to correct."""
+        found = dict(carried)
+        found["newest"] = found["newest"] - (found["newest"] > label).long()
+        if found["newest"][0] == found["newest"][1]:
+            found |= {"alpha": torch.ones(()), "beta": torch.zeros(())}
+        return found
 
 
 def held_out(task: Task) -> tuple[Tensor, Tensor]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from scail.config.recipes import Schedule
+from scail.config import Recipe, Schedule, Schedules
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
 from scail.training.distillation import teacher_of, teacher_scores
 from scail.training.joint import first_network
 from scail.training.loop import LOOP_VERSION, fit
-from scail.training.task import Task, Trainer
+from scail.training.task import Task
+from scail.training.trainer import Trainer
 
 UNKNOWN_FUTURE = 100  # with an unknown future the summed loss is divided by this, so that lr keeps its meaning
 
@@ -24,10 +26,18 @@ UNKNOWN_FUTURE = 100  # with an unknown future the summed loss is divided by thi
 class Distill(Trainer):
     """One sigmoid per class, binary cross-entropy; past outputs learn what the previous network says of every image."""
 
+    title = "distillation"
+    schedules = ("distill",)
+    heeds_labels = False
     network: str
     schedule: Schedule
     total_classes: int | None = None
     """Outputs for all classes that will ever come, where that is known; None: for the classes seen."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
+        """With outputs for all classes that will come, where that is known."""
+        return cls(recipe.network, schedules["distill"], total_classes)
 
     def train(self, task: Task) -> Network:
         """The network after this state; its layer goes on, it is not re-created."""

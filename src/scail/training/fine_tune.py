@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Self
 
-from scail.config.recipes import Schedule
+from scail.config import Recipe, Schedule, Schedules
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
 from scail.training.joint import Joint
 from scail.training.loop import LOOP_VERSION, fit
-from scail.training.task import Task, Trainer
+from scail.training.task import Task
+from scail.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
 class FineTune(Trainer):
     """State 0 as in `Joint`; then the previous network goes on with new classes and exemplars."""
 
+    title = "FT"
+    schedules = ("first", "later")
     first: Joint
     schedule: Schedule
     keep_past_rows: bool = False
     """Keep the past rows of the linear layer; otherwise all of it is re-created in each state."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
+        """State 0 as in `Joint`."""
+        first = Joint.of(recipe, schedules, total_classes)
+        return cls(first, schedules["later"], recipe.keep_past_rows)
 
     def train(self, task: Task) -> Network:
         """The network after this state."""

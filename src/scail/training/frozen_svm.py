@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Self
 
 import numpy as np
 import torch
@@ -11,10 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from scail.config import Recipe, Schedules
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
 from scail.training.joint import Joint
-from scail.training.task import Task, Trained, Trainer
+from scail.training.task import Task, Trained
+from scail.training.trainer import Trainer, check_shapes
 
 GRID = (1e-4, 1e-3, 1e-2, 1.0, 10.0, 100.0, 1000.0)  # the paper's choice of C
 
@@ -23,7 +27,16 @@ GRID = (1e-4, 1e-3, 1e-2, 1.0, 10.0, 100.0, 1000.0)  # the paper's choice of C
 class FrozenSvm(Trainer):
     """Unit-length features of the frozen network; one SVM per class against all other classes available then."""
 
+    title = "DeeSIL"
+    schedules = ("first",)
+    own_layer = False
+    least_classes = 2
     first: Joint
+
+    @classmethod
+    def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
+        """State 0 as in `Joint`."""
+        return cls(Joint.of(recipe, schedules, total_classes))
 
     def train(self, task: Task) -> Network:
         """State 0's network, for ever; the layer that it was trained with has no part in the method."""
@@ -66,6 +79,17 @@ class FrozenSvm(Trainer):
             if state
             else self.first.settings(state)
         )
+
+    @classmethod
+    def check_carried(cls, carried: Mapping[str, Tensor], classes: int, features: int) -> None:
+        """A row for each class, and C."""
+        check_shapes(carried, {"svm_weight": (classes, features), "svm_bias": (classes,), "c": ()})
+
+    @classmethod
+    def without_class(cls, carried: Mapping[str, Tensor], label: int) -> dict[str, Tensor]:
+        """Its row goes."""
+        left = torch.arange(len(carried["svm_bias"])) != label
+        return {**carried, "svm_weight": carried["svm_weight"][left], "svm_bias": carried["svm_bias"][left]}
 
 
 def choose_c(features: NDArray[np.float64], labels: NDArray[np.int64], seed: int) -> float:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Self
 
 from torch import Generator
 
-from scail.config.recipes import Schedule
+from scail.config import Recipe, Schedule, Schedules
 from scail.datasets.images.batches import channel_statistics
 from scail.networks.network import Network, create_network
 from scail.runtime.seeds import generator_for
 from scail.training.loop import LOOP_VERSION, fit
-from scail.training.task import Task, Trainer
+from scail.training.task import Task
+from scail.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
 class Joint(Trainer):
     """A fresh network, trained with cross-entropy on all images of the task."""
 
+    title = "Full"
+    schedules = ("first",)
+    at_once = True
+    own_layer = False
     network: str
     schedule: Schedule
+
+    @classmethod
+    def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
+        """With the schedule of state 0."""
+        return cls(recipe.network, schedules["first"])
 
     def train(self, task: Task) -> Network:
         """The network after the training; its normalisation comes from these images too."""

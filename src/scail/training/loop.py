@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import SGD
 
-from scail.config.recipes import Schedule
+from scail.config import Schedule
 from scail.datasets.images.batches import batch_sizes, training_batches
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for

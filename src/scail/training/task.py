@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -86,27 +86,3 @@ class Trained:
     exemplar_labels: Tensor
     features_ND: Tensor
     """Features of all of them, new ones first, by this state's network."""
-
-
-class Trainer(Protocol):
-    """The first seam: how the network of a state is trained."""
-
-    def train(self, task: Task) -> Network:
-        """The network after this state."""
-        ...
-
-    def epochs(self, state: int) -> int:
-        """How many epochs this state takes."""
-        ...
-
-    def settings(self, state: int) -> dict[str, object]:
-        """Everything that decides the result of this state, and nothing else: it goes into the state's key."""
-        ...
-
-    def complete(self, trained: Trained, task: Task) -> dict[str, Tensor]:
-        """What else the trainer leaves, for its own head and for its next state: nothing, for most.
-
-        It is worked out from the network and the features of the task's images, and kept under a key of its own: state
-        0 stays shared with every trainer that begins alike.
-        """
-        return {}

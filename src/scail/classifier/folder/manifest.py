@@ -15,7 +15,7 @@ from scail.classifier.folder.files import CLASS_FOLDER, MANIFEST, TENSOR_FILE, F
 from scail.classifier.folder.values import DamagedModel, build, checked, list_of, text_of
 from scail.classifier.inputs import Shape
 from scail.classifier.model import Settings, check_method
-from scail.config.recipes import Experiment
+from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
 from scail.methods import METHODS
 from scail.networks.network import NETWORKS
 
@@ -23,8 +23,8 @@ FORMAT = 1
 _KEY = "scail model, format"
 _MOST_BYTES = 256 * 2**20
 _HEX = set("0123456789abcdef")
-_OF_THE_MACHINE = ("accelerator", "devices", "nodes")  # a folder goes from one machine to another
-_OF_A_RUN = ("dataset", "states", "first_state", "class_order", "memory", "methods", "select", "keep_features")
+_KEPT = {*settings_of(Recipe, HeadOptions), "seed", "precision"}
+"""What of an experiment a model needs: it goes from one machine to another, and knows no benchmark."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,9 @@ class Manifest:
 def to_bytes(manifest: Manifest) -> bytes:
     """The manifest as it is written."""
     record = {_KEY: FORMAT, **asdict(manifest)}
-    for name in (*_OF_THE_MACHINE, *_OF_A_RUN):
-        record["settings"]["experiment"].pop(name, None)
+    experiment = manifest.settings.experiment.record()
+    kept = _KEPT | schedules_in(experiment).keys()
+    record["settings"]["experiment"] = {name: value for name, value in experiment.items() if name in kept}
     for one, said in zip(manifest.classes, record["classes"], strict=True):
         said["folder"] = one.folder
     record["sha256"] = _digest(record)
@@ -205,15 +206,25 @@ def _settings(record: Any) -> Settings:
     """The settings; values that this scail adds have their defaults, values that it does not know are an error."""
     own = dict(checked(record, dict, "settings"))
     own["shape"] = build(Shape, own["shape"])
-    own["experiment"] = build(Experiment, own["experiment"])
+    own["experiment"] = _experiment(own["experiment"])
     settings = build(Settings, own)
     assert isinstance(settings, Settings)
     check_method(settings.method, settings.memory)
-    network = settings.experiment.network
+    network = settings.experiment.recipe.network
     if network not in NETWORKS and not re.fullmatch(r"timm:[A-Za-z0-9_.]+", network):  # nothing to be fetched
         raise DamagedModel(f"network {network[:50]!r}: not a name that scail knows")
     experiment = settings.experiment
-    sound = 0 <= settings.validation < 1 and 0 <= experiment.padding <= 1024 and 0 <= experiment.seed < 2**32
+    sound = 0 <= settings.validation < 1 and 0 <= experiment.recipe.padding <= 1024 and 0 <= experiment.seed < 2**32
     if not sound or settings.method not in METHODS or (settings.memory and settings.select is None):
         raise DamagedModel("settings out of bounds")
     return settings
+
+
+def _experiment(record: Any) -> Experiment:
+    given = dict(checked(record, dict, "experiment"))
+    known = settings_of(Experiment)
+    schedules = schedules_in(given)
+    if unknown := given.keys() - known.keys() - schedules.keys():
+        raise FolderError(f"Experiment has {min(unknown)!r}, which this scail does not know: use a newer one")
+    values = {name: checked(value, known[name].hint, name) for name, value in given.items() if name in known}
+    return experiment_from({**values, **{name: build(Schedule, value) for name, value in schedules.items()}})

@@ -75,7 +75,10 @@ def _read(root: Path, manifest: Manifest, pictures: bool) -> Model:
     tensors = _tensors(root, manifest.evidence)
     evidence = _evidence(root, tensors, manifest, network.feature_size, kept[0].memory)
     carried = {name.removeprefix("carried."): t for name, t in tensors.items() if name.startswith("carried.")}
-    _check_carried(root, carried, len(classes), network.feature_size)
+    try:
+        settings.trainer.check_carried(carried, len(classes), network.feature_size)
+    except ValueError as error:
+        raise DamagedModel(f"{root}: {error}") from error
     return Model(
         settings=settings,
         classes=tuple(one.name for one in classes),
@@ -107,7 +110,7 @@ def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Netw
     if weights.get("linear.bias", torch.empty(0)).shape != (classes,):
         raise DamagedModel(f"{root / manifest.network.name}: its layer is not one for {classes} classes")
     network = create_network(
-        settings.experiment.network, settings.shape.channels, classes, generator_for(0, "overwritten")
+        settings.experiment.recipe.network, settings.shape.channels, classes, generator_for(0, "overwritten")
     )
     try:
         network.load_state_dict(weights)
@@ -159,13 +162,3 @@ def _evidence(
     if new and not 0 <= int(evidence.new_labels_M.min()) <= int(evidence.new_labels_M.max()) < count:
         raise DamagedModel(f"{root / manifest.evidence.name}: labels of classes that there are not")
     return evidence
-
-
-def _check_carried(root: Path, carried: Mapping[str, Tensor], classes: int, feature_size: int) -> None:
-    expected = {"svm_weight": (classes, feature_size), "svm_bias": (classes,), "c": (), "alpha": (), "beta": ()}
-    for name, shape in expected.items():
-        if name in carried and tuple(carried[name].shape) != shape:
-            raise DamagedModel(f"{root}: {name} is {tuple(carried[name].shape)}, expected {shape}")
-    newest = carried.get("newest", torch.tensor([0, classes]))
-    if newest.shape != (2,) or not 0 <= int(newest[0]) <= int(newest[1]) <= classes:
-        raise DamagedModel(f"{root}: newest is {newest.tolist()}, expected a range of classes")

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scail.config.recipes import FILES_SIZE, PAPER_DATA
+from scail.config import FILES_SIZE
+from scail.config.recipes import PAPER_DATA
 from scail.datasets.dataset import Dataset, Split
 from scail.datasets.images.decode import Box
 

@@ -8,13 +8,10 @@ from functools import lru_cache
 import torch
 from torch.nn import functional as F
 
-from scail.benchmark.workers import available_cores
 from scail.networks.network import create_network
+from scail.runtime.devices import make_fabric
 from scail.runtime.seeds import generator_for
 
-_SECOND_PROCESS = 0.4
-"""What a further process is taken to add: cores share memory and caches, so that two processes of one thread do about
-1.4 times the work of one, not twice. It is better to promise too little."""
 _OPERATIONS = 2e10  # of one forward pass in the measurement: a second or so on a slow core
 _LONG = 1.0  # seconds: a step that takes longer is measured once, without a rehearsal
 
@@ -27,9 +24,7 @@ def seconds_per_image(
 
     `flops`: operations of one image's forward pass.
     """
-    from lightning_fabric import Fabric
-
-    fabric = Fabric(accelerator=accelerator, devices=1, precision=precision)  # type: ignore[arg-type]
+    fabric = make_fabric(accelerator, precision)
     model = create_network(network, shape[0], 10, generator_for(0, "timing"))
     model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), 1e-3))
     count = int(min(max(_OPERATIONS / flops, 2), 32))
@@ -54,15 +49,6 @@ def seconds_per_image(
         return sum(took) / (len(took) * count)
     finally:
         torch.set_num_threads(before)
-
-
-def speed_of(processes: int) -> float:
-    """How many times the work of one process so many do together.
-
-    >>> speed_of(1)
-    1.0
-    """
-    return 1 + _SECOND_PROCESS * (min(processes, available_cores()) - 1)
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,184 @@
+"""A trajectory: a chain of states that one trainer goes through, and the methods that are read from it.
+
+The key of a state is a chain: the previous state's key, the data of the new classes, the trainer's settings, seed,
+threads, device, precision and versions (they change bits), and, from state 1 on, how exemplars are chosen and how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from scail.benchmark.configuration import Configuration
+from scail.config import Select
+from scail.datasets.dataset import Dataset, fingerprint_of
+from scail.datasets.images.batches import Augmentation
+from scail.exemplars import SELECTION_VERSION, places
+from scail.methods import METHODS, split_name
+from scail.networks.network import NETWORK_VERSION
+from scail.storage.store import key_of
+from scail.stream import State, split_into_states
+from scail.training import TRAINERS, Trainer
+
+Device = tuple[str, str]
+"""Type and kind of a device: other kinds add up in another order."""
+Reading = tuple[str, Select | None, int, tuple[str, ...]]
+"""Trainer, selection, memory and methods: what a trajectory is of its configuration."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One trajectory, from the plan to the worker to the results."""
+
+    configuration: Configuration
+    """The configuration that it is of; the first, where several read it."""
+    trainer: str
+    """A name of `TRAINERS`."""
+    select: Select | None
+    memory: int
+    methods: tuple[str, ...]
+    """The methods that are read from it."""
+    readers: tuple[int, ...] = (0,)
+    """Which of the configurations at hand read it: one without a memory, or Full, serves several."""
+    keys: tuple[str, ...] = ()
+    """The keys of its states, where they were worked out."""
+
+    @property
+    def name(self) -> str:
+        """The trainer and its exemplars, as a reader knows them."""
+        kind = TRAINERS[self.trainer]
+        if kind.at_once:
+            return kind.title
+        return f"{kind.title}, {f'{self.select} exemplars' if self.select else 'no memory'}"
+
+    @property
+    def title(self) -> str:
+        """Its name; of many configurations, with the one that it is of."""
+        of, more = self.configuration.title, len(self.readers) - 1
+        return f"{of}{f' and {more} more' if more else ''}: {self.name}" if of else self.name
+
+    @cached_property
+    def training(self) -> Trainer:
+        """The trainer, with the experiment's settings."""
+        experiment = self.configuration.experiment
+        total = len(self.configuration.dataset.class_names)
+        return TRAINERS[self.trainer].of(experiment.recipe, experiment.trained_schedules, total)
+
+    @cached_property
+    def states(self) -> tuple[State, ...]:
+        """Its states; Full is one with all classes."""
+        if not TRAINERS[self.trainer].at_once:
+            return self.configuration.states
+        return split_into_states(self.configuration.dataset, 1, self.configuration.order)
+
+    @property
+    def augmentation(self) -> Augmentation:
+        """What happens to its training images."""
+        return Augmentation(self.configuration.experiment.recipe.padding, self.configuration.dataset.mirror)
+
+    @cached_property
+    def epochs(self) -> tuple[int, ...]:
+        """Epochs of each state."""
+        return tuple(self.training.epochs(state.index) for state in self.states)
+
+    @cached_property
+    def passes(self) -> tuple[int, ...]:
+        """For each state, how many images its training goes through: what it costs."""
+        found, seen = [], list[int]()
+        for state, epochs in zip(self.states, self.epochs, strict=True):
+            kept = sum(map(min, places(self.memory, len(seen)), seen)) if seen else 0
+            found.append((len(state.train_indices) + kept) * epochs)
+            seen += [len(state.train_indices) // len(state.class_names)] * len(state.class_names)
+        return tuple(found)
+
+    @property
+    def trainings(self) -> dict[str, tuple[int, int]]:
+        """Keys of the states that are trained, with epochs and images; DeeSIL's later ones are not."""
+        known = zip(self.keys, self.epochs, self.passes, strict=True)
+        return {key: (epochs, passes) for key, epochs, passes in known if epochs}
+
+    @property
+    def reading(self) -> Reading:
+        """What it is of its configuration; a worker process makes the rest of it anew."""
+        return self.trainer, self.select, self.memory, self.methods
+
+    def record(self) -> dict[str, Any]:
+        """What a run's config.json says of it."""
+        return {
+            "title": self.name, "trainer": self.trainer, "select": self.select, "memory": self.memory,
+            "methods": self.methods, "schedules": TRAINERS[self.trainer].schedules,
+        }  # fmt: skip
+
+
+def trajectories_in(configuration: Configuration) -> tuple[Trajectory, ...]:
+    """The trajectories that a configuration's methods need, each with the methods that are read from it."""
+    found: dict[tuple[str, Select | None, int], list[str]] = {}
+    for name in configuration.methods:
+        method = METHODS[name]
+        if TRAINERS[method.trainer].at_once or method.without_memory or configuration.memory == 0:
+            found.setdefault((method.trainer, None, 0), []).append(name)
+            continue
+        for select in _selects(name, configuration):
+            found.setdefault((method.trainer, select, configuration.memory), []).append(name)
+    unknown = (
+        Trajectory(configuration, *of, tuple(name for name in names if (name, of[1]) not in configuration.known))
+        for of, names in found.items()
+    )
+    # Longest first, so that processes end together.
+    return tuple(
+        sorted(
+            (one for one in unknown if one.methods),
+            key=lambda one: (one.trainer != "fine_tune" or one.select == "herding", one.trainer != "joint"),
+        )
+    )
+
+
+def _selects(name: str, configuration: Configuration) -> tuple[Select, ...]:
+    """How exemplars are chosen for this method: as named with it, else as the experiment says, else its own way."""
+    experiment = configuration.experiment
+    named = [select for asked, select in map(split_name, experiment.methods) if asked == name]
+    if named and None not in named:
+        return tuple(dict.fromkeys(select for select in named if select))
+    own = METHODS[name].select
+    return experiment.exemplars.select or ((own,) if own else ("random", "herding"))
+
+
+def data_of_state(dataset: Dataset, state: State) -> str:
+    """The fingerprint of a state's own training images."""
+    return fingerprint_of(dataset.train.images[state.train_indices], state.train_labels)
+
+
+def keys_of(trajectory: Trajectory, device: Device, data: Callable[[State], str]) -> tuple[str, ...]:
+    """The keys that its states will have: nothing is trained. `data`: a state's fingerprint."""
+    keys = list[str]()
+    for state in trajectory.states:
+        keys.append(key_of(facts_of(trajectory, state, keys, data(state), device)))
+    return tuple(keys)
+
+
+def facts_of(
+    trajectory: Trajectory, state: State, keys_before: Sequence[str], data: str, device: Device
+) -> dict[str, object]:
+    """Everything that decides the bits of this state, and nothing else."""
+    experiment, machine = trajectory.configuration.experiment, trajectory.configuration.experiment.machine
+    facts: dict[str, object] = {
+        "previous": keys_before[-1] if keys_before else "",
+        "data": data,
+        "trainer": trajectory.training.settings(state.index),
+        "augmentation": [trajectory.augmentation.padding, trajectory.augmentation.mirror],
+        "seed": experiment.seed,
+        "threads": machine.threads,
+        "device": list(device),
+        "network": NETWORK_VERSION,
+        "precision": machine.precision,
+        "torch": torch.__version__,
+    }
+    if machine.ranks > 1:
+        facts |= {"ranks": machine.ranks, "sync_batch_norm": machine.sync_batch_norm}
+    if state.index:
+        facts |= {"select": trajectory.select, "memory": trajectory.memory, "selection": SELECTION_VERSION}
+    return facts

@@ -1,0 +1,97 @@
+"""Trainings by SGD, as numbers: how long, how fast, how the rate falls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One training by SGD: how long, how fast, and how the learning rate falls."""
+
+    epochs: int
+    lr: float
+    batch_size: int
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    decay: Literal["plateau", "steps", "cosine"] = "plateau"
+    """plateau: divide when the training loss stops falling; steps: after given epochs; cosine: down to zero."""
+    divide_by: float = 10
+    """plateau, steps: by how much the rate is divided."""
+    patience: int = 10
+    """plateau: how many epochs the mean training loss may fail to improve."""
+    milestones: tuple[int, ...] = ()
+    """steps: after how many epochs the rate is divided."""
+    divide_by_state: bool = False
+    """In state k, start at lr / (k + 1)."""
+    weight_decay_states: int = 0
+    """With Z here, weight_decay * Z / (k + 1) in state k, as in BiC's public code; 0: the same in all states."""
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"epochs is {self.epochs}, expected 1 or more")
+        if not 0 < self.lr < float("inf") or self.batch_size < 1:
+            raise ValueError(f"lr {self.lr} and batch size {self.batch_size}: expected numbers above 0")
+        if not 0 <= self.momentum < 1 or not 0 <= self.weight_decay < float("inf"):
+            raise ValueError(
+                f"momentum {self.momentum}, weight decay {self.weight_decay}: expected a momentum from 0 to below 1, "
+                "and a decay of 0 or more"
+            )
+        if not self.divide_by > 0 or self.patience < 0 or self.weight_decay_states < 0:
+            raise ValueError(
+                f"divide by {self.divide_by}, patience {self.patience}, weight decay states "
+                f"{self.weight_decay_states}: expected a number above 0 to divide by, and 0 or more of the others"
+            )
+
+
+class Schedules(Mapping[str, Schedule]):
+    """The schedules of a recipe by name: each trainer says which of them it uses. Never changed once made."""
+
+    def __init__(self, given: Mapping[str, Schedule] | None = None, **named: Schedule) -> None:
+        self._by_name = {**(given or {}), **named}
+
+    def __getitem__(self, name: str) -> Schedule:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._by_name.items()))
+
+    def __repr__(self) -> str:
+        return f"Schedules({self._by_name})"
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """Those that go through images. One named `..._correction` goes through stored scores only: neither other
+        epochs and batches nor the number of devices concern it."""
+        return tuple(name for name in self if not name.endswith("correction"))
+
+    def but(self, changed: Iterable[tuple[str, str, float | None]]) -> Schedules:
+        """The same with other numbers: (name of the schedule, which number, its value); None leaves it as it is.
+
+        >>> Schedules(first=Schedule(epochs=2, lr=0.1, batch_size=32)).but([("first", "epochs", 5)])["first"].epochs
+        5
+        """
+        found = dict(self._by_name)
+        for name, what, value in changed:
+            if value is not None:
+                one: dict[str, Any] = {what: value}
+                found[name] = replace(found[name], **one)
+        return Schedules(found)
+
+    def scaled(self, times: int) -> Schedules:
+        """For so many devices with a whole batch on each: batches and rates as many times as large."""
+        numbers = [(n, w, getattr(self[n], w) * times) for n in self.trainings for w in ("lr", "batch_size")]
+        return self if times == 1 else self.but(numbers)
+
+    def with_epochs(self, epochs: int | tuple[int, int] | None) -> Schedules:
+        """Other numbers of epochs: of every training; or of those of a first state, and of the others."""
+        first, later = epochs if isinstance(epochs, tuple) else (epochs, epochs)
+        return self.but((name, "epochs", first if "first" in name else later) for name in self.trainings)

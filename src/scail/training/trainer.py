@@ -1,0 +1,75 @@
+"""The first seam: how the network of a state is trained. A trainer is one file that declares all there is to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Protocol, Self
+
+from torch import Tensor
+
+from scail.config import Recipe, Schedules
+from scail.networks.network import Network
+from scail.training.task import Task, Trained
+
+
+class Trainer(Protocol):
+    """What a trainer declares, and what it does. Most need only the first two declarations and four methods."""
+
+    title: ClassVar[str]
+    """As a reader knows it."""
+    schedules: ClassVar[tuple[str, ...]]
+    """The schedules of a recipe that it uses: no other changes its numbers."""
+    at_once: ClassVar[bool] = False
+    """Trains on all data of all classes in one state: a reference, nothing that can keep learning."""
+    least_classes: ClassVar[int] = 1
+    """So many classes must be at hand in every state that has new ones."""
+    own_layer: ClassVar[bool] = True
+    """Whether the network's linear layer is what it classifies with: its weights are then worth a look."""
+    heeds_labels: ClassVar[bool] = True
+    """Whether more images of a known class teach it their label."""
+    holds_out: ClassVar[bool] = False
+    """Holds exemplars out of the training, and so needs two of a class."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
+        """This trainer with a recipe's settings and `schedules`; `total_classes`: all that will come, if known."""
+        ...
+
+    def train(self, task: Task) -> Network:
+        """The network after this state."""
+        ...
+
+    def epochs(self, state: int) -> int:
+        """How many epochs this state takes."""
+        ...
+
+    def settings(self, state: int) -> dict[str, object]:
+        """Everything that decides the result of this state, and nothing else: it goes into the state's key."""
+        ...
+
+    def complete(self, trained: Trained, task: Task) -> dict[str, Tensor]:
+        """What else the trainer leaves, for its own head and for its next state: nothing, for most.
+
+        It is worked out from the network and the features of the task's images, and kept under a key of its own: state
+        0 stays shared with every trainer that begins alike.
+        """
+        return {}
+
+    @classmethod
+    def check_carried(cls, carried: Mapping[str, Tensor], classes: int, features: int) -> None:
+        """A ValueError if what `complete` left does not fit so many classes and features."""
+        return
+
+    @classmethod
+    def without_class(cls, carried: Mapping[str, Tensor], label: int) -> dict[str, Tensor]:
+        """What `complete` left, once the class of this label is forgotten."""
+        return dict(carried)
+
+
+def check_shapes(carried: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]]) -> None:
+    """A ValueError if a carried value is missing, or has another shape than expected."""
+    for name, shape in expected.items():
+        if name not in carried:
+            raise ValueError(f"has no {name}")
+        if tuple(carried[name].shape) != shape:
+            raise ValueError(f"{name} is {tuple(carried[name].shape)}, expected {shape}")
