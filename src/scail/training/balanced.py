@@ -12,9 +12,9 @@ from torch.nn import functional as F
 from scail.config.recipes import Schedule
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
-from scail.training.distillation import distillation_loss, teacher_of, teacher_scores
 from scail.training.fine_tune import FineTune
-from scail.training.loop import BatchLoss, cross_entropy, fit
+from scail.training.loop import fit
+from scail.training.losses import BatchLoss, cross_entropy, distillation_loss, teacher_of, teacher_scores
 from scail.training.task import Task, Trainer
 
 
