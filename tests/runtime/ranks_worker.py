@@ -29,7 +29,8 @@ from scail.training import Task
 from scail.training.bic import bias_aware_loss
 from scail.training.distill import sigmoid_loss
 from scail.training.end_to_end import distilled_cross_entropy
-from scail.training.loop import cross_entropy, fit
+from scail.training.loop import fit
+from scail.training.losses import cross_entropy
 
 # 34 images in batches of 16: the last one has two images, and the third rank none of them.
 SCHEDULE = Schedule(epochs=2, lr=0.1, batch_size=16, weight_decay=1e-3, decay="cosine")

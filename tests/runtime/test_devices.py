@@ -13,7 +13,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from scail.benchmark.configuration import settle
 from scail.benchmark.incremental import Watch
@@ -286,25 +285,3 @@ def test_linear_scaling_takes_a_whole_batch_on_each_device_and_a_higher_rate(tin
     assert scaled.schedule.batch_size == 4 * tiny.recipe.schedules["first"].batch_size
     four = tiny.but(devices=4, linear_scaling=True).trained_schedules
     assert four["bic_correction"] == tiny.recipe.schedules["bic_correction"]  # goes through stored scores, on rank 0
-
-
-def test_sync_batch_norm_trains_a_converted_copy_and_gives_an_ordinary_network():
-    """In one process, where torch's SyncBatchNorm is an ordinary one: the same bits. On several GPUs: not tested."""
-    from lightning_fabric import Fabric
-
-    from scail.config import Schedule
-    from scail.datasets.images.batches import Augmentation
-    from scail.networks.network import create_network
-    from scail.runtime.seeds import generator_for
-    from scail.training import Task
-    from scail.training.loop import fit
-
-    images = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
-    task = Task(0, images, torch.arange(20) % 2, 2, None, Augmentation(1), 1, Fabric(accelerator="cpu", devices=1))
-    plain, synchronised = (create_network("resnet8", 1, 2, generator_for(0, "x")) for _ in range(2))
-    schedule = Schedule(2, 0.1, 8)
-    fit(plain, task, schedule)
-    fit(synchronised, replace(task, sync_batch_norm=True), schedule)
-    assert not any(isinstance(module, torch.nn.SyncBatchNorm) for module in synchronised.modules())
-    for name, value in plain.state_dict().items():
-        assert torch.equal(synchronised.state_dict()[name], value)

@@ -1,4 +1,4 @@
-"""The SGD loop and the trainers."""
+"""The SGD loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from scail.config import Schedule
 from scail.config.recipes import paper, quick
 from scail.datasets.images.batches import Augmentation
-from scail.storage.store import Checkpoint, Entry
 from scail.training import FineTune, Joint, Task, TrainingDiverged
 from scail.training.loop import learning_rate
 
@@ -139,19 +138,3 @@ def test_the_papers_recipe_has_the_papers_numbers():
     assert later.divide_by_state and not first.divide_by_state
     assert recipe.network == "resnet18-3x3" and paper("cifar100").heads.candidates == 10
     assert quick("glyphs").recipe.network == "resnet8"
-
-
-@pytest.mark.parametrize(
-    "facts", [{}, {"batch": "1", "loss": 0.0, "losses": []}, {"batch": 0, "loss": 0, "losses": [[]]}]
-)
-@pytest.mark.parametrize("whole", [True, False], ids=["its weights", "no weights"])
-def test_a_checkpoint_of_something_else_is_a_clear_error(facts, whole, tmp_path):
-    from scail.networks.network import create_network
-    from scail.runtime.seeds import generator_for
-
-    checkpoint = Checkpoint(tmp_path / "a.safetensors")
-    network = create_network("resnet8", 1, 2, generator_for(0, "any"))
-    weights = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
-    checkpoint.stage("training").save(Entry(weights if whole else {"x": torch.ones(1)}, facts))
-    with pytest.raises(ValueError, match=r"a\.training\.safetensors: not the checkpoint of this training; remove it"):
-        Joint("resnet8", Schedule(epochs=1, lr=0.1, batch_size=4)).train(replace(task(), checkpoint=checkpoint))

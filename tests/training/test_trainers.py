@@ -29,16 +29,16 @@ from scail.training import Balanced, Bic, Distill, FineTune, FrozenSvm, Joint, T
 from scail.training.balanced import balanced_rows
 from scail.training.bic import bias_aware_loss, held_out, learn_correction
 from scail.training.distill import sigmoid_loss, sigmoid_targets
-from scail.training.distillation import distillation_loss, teacher_of
 from scail.training.end_to_end import EndToEnd, distilled_cross_entropy
 from scail.training.frozen_svm import GRID, choose_c
 from scail.training.loop import fit
+from scail.training.losses import teacher_of
+from tests.training.test_losses import LN2, LN3, naive_distillation
 
 FABRIC = Fabric(accelerator="cpu", devices=1)
 SCHEDULE = Schedule(epochs=1, lr=0.05, batch_size=16, decay="cosine")
 STILL = replace(SCHEDULE, lr=1e-12, weight_decay=0.0)  # nothing moves: what is left is how the layer began
 JOINT = Joint("resnet8", SCHEDULE)
-LN2, LN3 = math.log(2), math.log(3)
 
 
 class Fixed(nn.Module):
@@ -78,32 +78,7 @@ def fits(monkeypatch):
     return calls
 
 
-# --- Losses
-
-
-def test_distillation_is_softened_by_2_and_runs_over_the_classes():
-    # Scores are divided by 2, and e^(2 ln 3 / 2) = 3: the student's rows are (3, 1) / 4 and (1, 1) / 2, the teacher's
-    # the same in the other order. -(1/2 ln 3/4 + 1/2 ln 1/4) = 2 ln 2 - 1/2 ln 3; -(3/4 + 1/4) ln 1/2 = ln 2; the mean.
-    # Over the batch it would be 1.5 ln 2 - 1/8 ln 3; with temperature 1 a row would be (9, 1) / 10.
-    student = torch.tensor([[2 * LN3, 0.0], [0.0, 0.0]])
-    teacher = torch.tensor([[0.0, 0.0], [2 * LN3, 0.0]])
-    assert distillation_loss(student, teacher).item() == pytest.approx(1.5 * LN2 - 0.25 * LN3)
-
-
-def naive_distillation(student, teacher, temperature=2.0):
-    total = 0.0
-    for s, t in zip(student.tolist(), teacher.tolist(), strict=True):
-        p = [math.exp(x / temperature) for x in s]
-        q = [math.exp(x / temperature) for x in t]
-        total -= sum(b / sum(q) * math.log(a / sum(p)) for a, b in zip(p, q, strict=True))
-    return total / len(student)
-
-
-@pytest.mark.parametrize("temperature", [2.0, 0.7])
-def test_distillation_equals_naive_loops(temperature):
-    student, teacher = 3 * torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0)).double()
-    expected = naive_distillation(student, teacher, temperature)
-    assert distillation_loss(student, teacher, temperature).item() == pytest.approx(expected)
+# --- Losses of trainers
 
 
 # One image of class 2, of which the teacher knows two classes. Softmax of (2 ln 3, 0, 2 ln 2) is (9, 1, 4) / 14:
@@ -135,19 +110,6 @@ def test_no_gradient_flows_into_the_teacher(loss):
     loss(teacher, student).backward()
     assert teacher.scores.grad is None
     assert student.scores.grad.any()
-
-
-def test_a_teacher_is_a_frozen_copy_in_evaluation_mode():
-    network = network_for(2).train()
-    before = {name: value.clone() for name, value in network.state_dict().items()}
-    teacher = teacher_of(network)
-    images = task_of([], [4]).images
-    torch.testing.assert_close(teacher(images)[:1], teacher(images[:1]))  # scores do not depend on the batch
-    assert not any(parameter.requires_grad for parameter in teacher.parameters())
-    with torch.no_grad():
-        teacher.linear.weight.zero_()
-    assert network.training and all(p.requires_grad for p in network.parameters())
-    assert all(torch.equal(network.state_dict()[name], value) for name, value in before.items())
 
 
 # Two past classes, a new one, one still to come. Image 0 is of the new class, image 1 an exemplar of class 0.

@@ -76,6 +76,10 @@ class Ranks:
         torch.distributed.all_gather_object(values, value, group=self.group)
         return values
 
+    def total(self, value: float) -> float:
+        """The sum over all ranks."""
+        return sum(self.gathered(value))
+
     def gathered_rows(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
         """The rows of all ranks, one below the other; `counts` says how many each one has, perhaps none."""
         if self.count == 1:

@@ -12,7 +12,8 @@ from scail.config import Recipe, Schedule, Schedules
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
 from scail.training.fine_tune import FineTune
-from scail.training.loop import BatchLoss, cross_entropy, fit
+from scail.training.loop import fit
+from scail.training.losses import BatchLoss, cross_entropy
 from scail.training.task import Task
 from scail.training.trainer import Trainer
 

@@ -16,10 +16,10 @@ from scail.config import Recipe, Schedule, Schedules
 from scail.exemplars import places
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
-from scail.training.distillation import distillation_loss, teacher_of, teacher_scores
 from scail.training.fine_tune import FineTune
 from scail.training.joint import Joint
 from scail.training.loop import LOOP_VERSION, TrainingDiverged, fit, learning_rate
+from scail.training.losses import distillation_loss, teacher_of, teacher_scores
 from scail.training.task import Task, Trained
 from scail.training.trainer import Trainer, check_shapes
 

@@ -13,9 +13,9 @@ from torch.nn import functional as F
 from scail.config import Recipe, Schedule, Schedules
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
-from scail.training.distillation import teacher_of, teacher_scores
 from scail.training.joint import first_network
 from scail.training.loop import LOOP_VERSION, fit
+from scail.training.losses import teacher_of, teacher_scores
 from scail.training.task import Task
 from scail.training.trainer import Trainer
 

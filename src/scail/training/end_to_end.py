@@ -12,8 +12,7 @@ from torch.nn import functional as F
 from scail.config import Recipe, Schedules
 from scail.networks.network import Network
 from scail.training.balanced import Balanced
-from scail.training.distillation import distillation_loss, teacher_of, teacher_scores
-from scail.training.loop import BatchLoss
+from scail.training.losses import BatchLoss, distillation_loss, teacher_of, teacher_scores
 from scail.training.task import Task
 
 

@@ -1,17 +1,27 @@
-"""Distillation: the loss that keeps a network's past outputs close to its predecessor's.
+"""Losses that several trainers share: classification, and distillation from the previous network.
 
 Shapes: N images, C outputs of which the first P are of past classes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from scail.networks.network import Network
 
 TEMPERATURE = 2.0
+
+BatchLoss = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""loss(model, images, labels): the mean loss of a batch."""
+
+
+def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """The classification loss, from raw scores."""
+    return F.cross_entropy(model(images), labels)
 
 
 def teacher_of(network: Network) -> Network:
