@@ -19,9 +19,10 @@ from scail.benchmark.workers import Job, Update, default_processes, run_jobs
 from scail.config.recipes import Experiment
 from scail.datasets import load_dataset
 from scail.methods import METHODS
-from scail.results.run_directory import Row, RunDirectory, summarise, summarise_seeds, write_text
+from scail.results.run_directory import Row, RunDirectory, summarise, summarise_seeds
 from scail.runtime.devices import joined
 from scail.runtime.ranks import ALONE, Ranks
+from scail.storage.atomic import write_text
 from scail.storage.remote_store import open_store
 
 Begin = Callable[[Sequence[Job]], None]

@@ -217,7 +217,7 @@ def _grid_folder(out: Path, settled: Settled, name: str) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     from scail.benchmark.grid import grid_record
-    from scail.results.run_directory import write_text
+    from scail.storage.atomic import write_text
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out}: is a file; give a directory")
@@ -257,7 +257,7 @@ def _keep(archive: Archive | None, run: Path) -> None:
 def _print_tables(out: Path, ran: Sequence[Cell], archive: Archive | None, console: Console) -> None:
     from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid
     from scail.report.write import write_page_of
-    from scail.results.run_directory import write_text
+    from scail.storage.atomic import write_text
 
     found = read_grid(out, archive)
     write_text(out / "table.md", markdown_grid(found))

@@ -17,7 +17,7 @@ from scail.report.protocol import Comparison, compare
 from scail.report.runs import read_runs
 from scail.report.table import table_of
 from scail.report.tabular import FORMS, Tabular
-from scail.results.run_directory import write_text
+from scail.storage.atomic import write_text
 
 _OURS = {"report.html", "config.json", "grid.json"}
 """A folder that holds one of these is a run's, a grid's or a report's."""

@@ -8,7 +8,6 @@ weights of each trajectory), `memory.jsonl` and `exemplars/` (how many exemplars
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scail.evaluation import gap_to_full, incremental_mean
+from scail.storage.atomic import write_text
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -68,16 +68,6 @@ class Sheet:
     rows: int
     columns: int
     side: int
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace a file in one step: a reader, or a crash, never sees half of it."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 class RunDirectory:

@@ -1,4 +1,4 @@
-"""Files of a classifier's folder: their names, safe reading, flushed writing, the lock."""
+"""Files of a classifier's folder: their names, safe reading, the lock, unfinished trainings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import os
 import re
 import stat
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scail.storage.atomic import ASIDE
 from scail.storage.store import Checkpoint, Entry
 
 _SECONDS_BETWEEN = 5.0  # of an unfinished training on the disk
@@ -24,8 +24,6 @@ PICTURES = ("exemplars", "held-out")
 TENSOR_FILE = re.compile(r"(network|evidence)-[0-9a-f]{32}\.safetensors")
 PICTURE_FILE = re.compile(r"[0-9a-f]{32}\.png")
 CLASS_FOLDER = re.compile(r"[A-Za-z0-9_-]{0,40}-[0-9a-f]{12}")
-ASIDE = re.compile(r"\.scail-[0-9a-f]{32}")
-"""A file that is being written; left behind only by a process that died."""
 
 
 class FolderError(ValueError):
@@ -62,29 +60,6 @@ def read_inside(root: Path, name: str, most: int) -> bytes:
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             raise FolderError(f"{root / name}: {status.st_size} bytes, expected a plain file of at most {most}")
         return opened.read(most + 1)
-
-
-def write_new(path: Path, data: bytes, flushed: bool = True) -> None:
-    """Write a file aside and give it its name; `flushed`: after it is on the disk."""
-    aside = path.with_name(f".scail-{uuid.uuid4().hex}")
-    try:
-        with aside.open("xb") as file:
-            file.write(data)
-            if flushed:
-                file.flush()
-                os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def flush(path: Path) -> None:
-    """What is in this file, or the names in this folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def prepare(root: Path) -> None:

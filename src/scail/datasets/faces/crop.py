@@ -22,6 +22,7 @@ from typing import NoReturn
 from scail.datasets.faces.mtcnn import LEFT_OUT, Cut, FaceSettings, cut_face, load_detector
 from scail.datasets.images.decode import ENDINGS
 from scail.runtime.pool import map_in_order
+from scail.storage.atomic import sweep, write_bytes, write_text
 
 __all__ = ["LOG", "SETTINGS", "FaceReport", "FaceSettings", "crop_faces"]
 
@@ -126,7 +127,7 @@ def _begin(target: Path, settings: FaceSettings) -> None:
         target.mkdir(parents=True, exist_ok=True)
         if {path.name for path in target.iterdir()} - {_LOCK}:
             raise ValueError(f"{target}: holds files, but no {SETTINGS} of an earlier run; give a new folder")
-        _replace(mark, json.dumps({**record, "opencv": cv2.__version__}, indent=1) + "\n")
+        write_text(mark, json.dumps({**record, "opencv": cv2.__version__}, indent=1) + "\n")
     try:
         known = dict(json.loads(mark.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
@@ -160,9 +161,19 @@ def _pending(plan: dict[str, str], target: Path) -> dict[str, str]:
         for crop, picture in plan.items()
         if log.get(picture) != ("no face", LEFT_OUT) and not _is_whole(target / crop)
     }
+    for folder in {target, *((target / crop).parent for crop in pending)}:
+        _tidy(folder)
     again = set(pending.values())
     _write_log(target / LOG, {name: line for name, line in log.items() if name not in again and line[0] != "broken"})
     return pending
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what a run that was killed was writing here; version 0.1 named it `.NAME.part`."""
+    if folder.is_dir():
+        sweep(folder)
+        for path in [*folder.glob(".*.part")]:
+            path.unlink()
 
 
 def _is_whole(crop: Path) -> bool:
@@ -180,7 +191,7 @@ def _keep(target: Path, crop: str, picture: str, cut: Cut) -> None:
             csv.writer(file, lineterminator="\n").writerow([picture, cut.what, cut.done])
     if cut.jpeg is not None:
         (target / crop).parent.mkdir(parents=True, exist_ok=True)
-        _replace(target / crop, cut.jpeg)
+        write_bytes(target / crop, cut.jpeg, flushed=False)
 
 
 def _read_log(path: Path) -> _Log:
@@ -194,14 +205,4 @@ def _read_log(path: Path) -> _Log:
 def _write_log(path: Path, log: _Log) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_TITLES, *([name, *line] for name, line in sorted(log.items()))])
-    _replace(path, text.getvalue())
-
-
-def _replace(path: Path, content: str | bytes) -> None:
-    """In one step: a reader, or a crash, never sees half of it. What a crash leaves aside, the next run overwrites."""
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        aside.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_bytes(path, text.getvalue().encode("utf-8", "surrogateescape"))
