@@ -214,27 +214,16 @@ def _print_plan(grid: Grid, settled: Settled, finished: set[int], console: Conso
 @contextmanager
 def _grid_folder(out: Path, settled: Settled, name: str) -> Iterator[None]:
     """The grid's folder, held by one run at a time, with grid.json in it."""
-    from filelock import FileLock, Timeout
-
     from scail.benchmark.grid import grid_record
-    from scail.storage.atomic import write_text
+    from scail.storage.atomic import sweep, write_text
+    from scail.storage.lock import LOCK, claim, locked
 
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out}: is a file; give a directory")
-    inside = {path.name for path in out.iterdir()} if out.is_dir() else set()
-    if inside - {".lock"} and "grid.json" not in inside:
-        raise ValueError(f"--out {out}: holds files that are not a scail grid; give a new directory")
-    out.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(out / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(f"--out {out}: another grid is writing there; wait, or give another directory") from None
-    try:
+    claim(out, f"--out {out}", {"grid.json"}, "holds files that are not a scail grid; give a new directory")
+    taken = ValueError(f"--out {out}: another grid is writing there; wait, or give another directory")
+    with locked(out / LOCK, taken):
+        sweep(out)
         write_text(out / "grid.json", json.dumps(grid_record(settled, name, sys.argv), indent=1) + "\n")
         yield
-    finally:
-        lock.release()
 
 
 def _write_cell(archive: Archive | None, results: Results) -> None:

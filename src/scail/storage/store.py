@@ -19,9 +19,12 @@ from typing import Any
 
 from torch import Tensor
 
-from scail.storage.atomic import ASIDE, aside, aside_name, flush, write_bytes
+from scail.storage.atomic import aside, aside_name, flush, write_bytes
+from scail.storage.lock import claim, locked
 
 FORMAT = 1
+_MARK = "store.json"
+_FOLDERS = ("states", "unfinished", "locks")
 _DEFAULT_LIMIT = "50GB"
 
 
@@ -107,16 +110,10 @@ class Store:
         except ValueError as error:
             raise StoreError(f"SCAIL_STORE_LIMIT: {error}") from None
         with _clear_errors(self.root):
-            mark, own = self.root / "store.json", ("states", "unfinished", "locks")
-            if self.root.is_dir() and not mark.exists():
-                # Another process, or one that died, may have begun to make the store.
-                foreign = [p.name for p in self.root.iterdir() if not (p.name in own or _is_begun(p.name))]
-                if foreign and not mark.exists():
-                    raise StoreError(
-                        f"{self.root}: holds files that are not a scail store ({foreign[0]}); give a new directory"
-                    )
-            for name in own:
-                (self.root / name).mkdir(parents=True, exist_ok=True)
+            mark, foreign = self.root / _MARK, "holds files that are not a scail store ({name}); give a new directory"
+            claim(self.root, str(self.root), {_MARK}, foreign, own=_is_own, error=StoreError)
+            for name in _FOLDERS:
+                (self.root / name).mkdir(exist_ok=True)
             if not mark.exists():
                 write_bytes(mark, json.dumps({"scail store, format": FORMAT}).encode())
             _check_format(mark, _read_json(mark).get("scail store, format"))
@@ -250,19 +247,10 @@ class Store:
 
         `waiting` is called twice a second while another process holds it, and may raise.
         """
-        from filelock import FileLock, Timeout
-
-        held = FileLock(self.root / "locks" / f"{key}.lock")
-        with _clear_errors(self.root):
-            while not held.is_locked:
-                try:
-                    held.acquire(timeout=0.5)
-                except Timeout:
-                    waiting()
-        try:
+        with contextlib.ExitStack() as held:
+            with _clear_errors(self.root):
+                held.enter_context(locked(self.root / "locks" / f"{key}.lock", waiting=waiting))
             yield
-        finally:
-            held.release()
 
     def checkpoint(self, key: str) -> Checkpoint:
         """Where the unfinished training of this state is kept."""
@@ -340,9 +328,9 @@ def _checksum(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _is_begun(name: str) -> bool:
-    """Whether this is `store.json` as another process begins it, with today's name or that of version 0.1."""
-    return bool(ASIDE.fullmatch(name)) or name.startswith(".store.json")
+def _is_own(name: str) -> bool:
+    """Whether this may be in a store that is just being made; version 0.1 began `store.json` as `.store.json.*`."""
+    return name in _FOLDERS or name.startswith(f".{_MARK}")
 
 
 @contextlib.contextmanager

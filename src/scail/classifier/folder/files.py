@@ -11,9 +11,11 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
-from scail.storage.atomic import ASIDE
+from scail.storage import lock
+from scail.storage.lock import claim
 from scail.storage.store import Checkpoint, Entry
 
 _SECONDS_BETWEEN = 5.0  # of an unfinished training on the disk
@@ -64,7 +66,6 @@ def read_inside(root: Path, name: str, most: int) -> bytes:
 
 def prepare(root: Path) -> None:
     """Make the folder; an error if it holds something else, or links that lead out of it."""
-    root.mkdir(parents=True, exist_ok=True)
     links = [name for name in (LOCK, UNFINISHED, *PICTURES) if (root / name).is_symlink()]
     links += [
         f"{kind}/{path.name}"
@@ -75,37 +76,25 @@ def prepare(root: Path) -> None:
     ]
     if links:
         raise FolderError(f"{root / links[0]}: a symbolic link, which a model's folder does not have; remove it")
-    if not (root / MANIFEST).exists():
-        foreign = [
-            p.name for p in root.iterdir() if p.name not in (LOCK, UNFINISHED, *PICTURES) and not _is_own(p.name)
-        ]
-        if foreign and not (root / MANIFEST).exists():
-            raise FolderError(f"{root}: holds {foreign[0]!r} and is not a scail model; give a new or an empty folder")
+    foreign = "holds {name!r} and is not a scail model; give a new or an empty folder"
+    claim(root, str(root), {MANIFEST}, foreign, own=_is_own, error=FolderError)
 
 
 def _is_own(name: str) -> bool:
-    return bool(TENSOR_FILE.fullmatch(name) or ASIDE.fullmatch(name))
+    return name in (LOCK, UNFINISHED, *PICTURES) or bool(TENSOR_FILE.fullmatch(name))
 
 
 @contextlib.contextmanager
 def locked(root: Path, wait: bool = True, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """One process at a time changes the folder; the system releases the lock when its holder dies."""
-    from filelock import FileLock, Timeout
-
-    with clear_errors(root):
-        prepare(root)
-        held = FileLock(root / LOCK)
-        try:
-            held.acquire(timeout=0)
-        except Timeout:
-            if not wait:
-                raise FolderError(f"{root}: another process is learning into this model; try again later") from None
-            say(f"{root}: another process is learning into this model: waiting for it")
-            held.acquire()
-    try:
+    text = f"{root}: another process is learning into this model"
+    taken = None if wait else FolderError(f"{text}; try again later")
+    with contextlib.ExitStack() as held:
+        with clear_errors(root):
+            prepare(root)
+            said_once = cache(lambda: say(f"{text}: waiting for it"))
+            held.enter_context(lock.locked(root / LOCK, taken, said_once))
         yield
-    finally:
-        held.release()
 
 
 def unfinished(root: Path) -> Callable[[str], Checkpoint]:

