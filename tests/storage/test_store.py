@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from scail.storage.atomic import aside_name
 from scail.storage.store import DamagedEntry, Entry, Store, StoreError, key_of, parse_size
 
 
@@ -179,11 +180,14 @@ def test_sweep_takes_leftovers_only(store_dir):
     store.save("k", entry())
     store.checkpoint("old").save(entry())
     store.checkpoint("new").save(entry())
-    half = store_dir / "states" / ".half.123"
-    half.mkdir()
-    for path in (half, store.checkpoint("old").path):
+    halves = [store_dir / "states" / name for name in (".half.123", f".scail-half.{'0' * 32}")]
+    for half in halves:
+        half.mkdir()
+    for path in (*halves, store.checkpoint("old").path):
         os.utime(path, (0, 0))
-    assert {path.name for path in store.sweep(unfinished_after=86400)} == {".half.123", "old.safetensors"}
+    swept = {path.name for path in store.sweep(unfinished_after=86400)}
+    assert swept == {".half.123", f".scail-half.{'0' * 32}", "old.safetensors"}
+    assert not any(half.exists() for half in halves)
     assert store.load("k") and store.checkpoint("new").load()
 
 
@@ -239,7 +243,18 @@ def test_a_checkpoint_takes_what_was_begun_of_it_along(tmp_path):
     checkpoint = Store(tmp_path).checkpoint("0123")
     checkpoint.stage("training").save(Entry({"x": torch.ones(1)}, {}))
     unfinished = checkpoint.path.parent
-    (unfinished / ".0123.training.safetensors.abc").write_bytes(b"killed while")
+    (unfinished / ".0123.training.safetensors.abc").write_bytes(b"killed while")  # as version 0.1 named it
     (unfinished / ".4567.training.safetensors.abc").write_bytes(b"of another")
+    aside_name(checkpoint.stage("training").path).write_bytes(b"killed while")
+    other = aside_name(Store(tmp_path).checkpoint("4567").path)
+    other.write_bytes(b"of another")
     checkpoint.remove()
-    assert [path.name for path in unfinished.iterdir()] == [".4567.training.safetensors.abc"]
+    assert {path.name for path in unfinished.iterdir()} == {".4567.training.safetensors.abc", other.name}
+
+
+@pytest.mark.parametrize("left", [".store.json.0123", f".scail-store.json.{'0' * 32}"])
+def test_a_store_whose_first_process_was_killed_can_be_used(store_dir, left):
+    store_dir.mkdir()
+    (store_dir / left).write_text("half")
+    Store(store_dir).save("k", entry())
+    assert Store(store_dir).load("k") is not None

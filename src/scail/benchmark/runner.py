@@ -25,9 +25,10 @@ from scail.config import Experiment
 from scail.datasets import load_dataset
 from scail.methods import METHODS
 from scail.results.results import Results
-from scail.results.run_directory import RunDirectory, summarise, summarise_seeds, write_text
+from scail.results.run_directory import RunDirectory, summarise, summarise_seeds
 from scail.runtime.devices import joined
 from scail.runtime.ranks import ALONE, Ranks
+from scail.storage.atomic import write_text
 from scail.storage.remote_store import open_store
 
 Begin = Callable[[Sequence[Trajectory]], None]

@@ -47,9 +47,11 @@ def export_onnx(model: Model, path: Path) -> None:
         import onnx
     except ImportError as error:
         raise ValueError("the export needs onnx: pip install 'scail[onnx]'") from error
-    from scail.storage.cache import write_file
+    from scail.storage.atomic import write_bytes
 
-    write_file(Path(path), _with_names(onnx, _exported(model), model))
+    data = _with_names(onnx, _exported(model), model)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, data)
 
 
 def _exported(model: Model) -> bytes:

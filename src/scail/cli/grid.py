@@ -177,27 +177,16 @@ def _print_plan(grid: GridCommand, settled: Grid, finished: set[int], console: C
 @contextmanager
 def _grid_folder(out: Path, settled: Grid, name: str) -> Iterator[None]:
     """The grid's folder, held by one run at a time, with grid.json in it."""
-    from filelock import FileLock, Timeout
-
     from scail.benchmark.grid import grid_record
-    from scail.results.run_directory import write_text
+    from scail.storage.atomic import sweep, write_text
+    from scail.storage.lock import LOCK, claim, locked
 
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out}: is a file; give a directory")
-    inside = {path.name for path in out.iterdir()} if out.is_dir() else set()
-    if inside - {".lock"} and "grid.json" not in inside:
-        raise ValueError(f"--out {out}: holds files that are not a scail grid; give a new directory")
-    out.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(out / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(f"--out {out}: another grid is writing there; wait, or give another directory") from None
-    try:
+    claim(out, f"--out {out}", {"grid.json"}, "holds files that are not a scail grid; give a new directory")
+    taken = ValueError(f"--out {out}: another grid is writing there; wait, or give another directory")
+    with locked(out / LOCK, taken):
+        sweep(out)
         write_text(out / "grid.json", json.dumps(grid_record(settled, name, sys.argv), indent=1) + "\n")
         yield
-    finally:
-        lock.release()
 
 
 def _write_results(archive: Archive | None, results: Results) -> None:
@@ -220,7 +209,7 @@ def _keep(archive: Archive | None, run: Path) -> None:
 def _print_tables(out: Path, ran: Sequence[Configuration], archive: Archive | None, console: Console) -> None:
     from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid
     from scail.report.write import write_page_of
-    from scail.results.run_directory import write_text
+    from scail.storage.atomic import write_text
 
     found = read_grid(out, archive)
     write_text(out / "table.md", markdown_grid(found))

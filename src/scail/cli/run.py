@@ -44,7 +44,7 @@ def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Pa
     from scail.report.runs import read_report_run
     from scail.report.table import markdown_table
     from scail.report.write import write_page_of
-    from scail.results.run_directory import write_text
+    from scail.storage.atomic import write_text
 
     for run in runs:
         write_figures(read_report_run(run), run / "figures", ["png"], PAPERS)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
+
+from scail.storage.atomic import aside
 
 COLUMNS = ["path", "class", "part"]
 KINDS: dict[str, type] = {"name": str, "root": str, "split": str, "icarl": str, "notes": list, "classes": list}
@@ -22,18 +22,11 @@ def open_manifest(path: Path, mode: str) -> TextIO:
 
 def write_table(path: Path, header: Mapping[str, object], rows: Iterable[tuple[str, str, str]]) -> None:
     """Write header and rows, in one step: a reader, or a crash, never sees half of the file."""
-    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with open_manifest(aside, "x") as file:
-            file.writelines(f"# {key}: {json.dumps(header[key])}\n" for key in KINDS)
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(COLUMNS)
-            table.writerows(rows)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with aside(path) as begun, open_manifest(begun, "x") as file:
+        file.writelines(f"# {key}: {json.dumps(header[key])}\n" for key in KINDS)
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(COLUMNS)
+        table.writerows(rows)
 
 
 def read_header(file: TextIO, path: Path) -> tuple[dict[str, Any], int]:

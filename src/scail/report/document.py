@@ -36,7 +36,7 @@ def columns_of(group: Sequence[Kept]) -> Columns:
 
 def write_document(kept: Sequence[Kept], out: Path, command: Sequence[str]) -> None:
     """Write the document to `out`; if it is about one setting, with a figure beside it."""
-    from scail.results.run_directory import write_text
+    from scail.storage.atomic import aside, write_text
 
     groups = group_by_settings(kept)
     if not groups:
@@ -45,7 +45,8 @@ def write_document(kept: Sequence[Kept], out: Path, command: Sequence[str]) -> N
     picture = out.parent / "images" / f"{out.stem}.png"
     if len(groups) == 1:
         picture.parent.mkdir(exist_ok=True)
-        draw(columns_of(groups[0])).savefig(picture, dpi=110, bbox_inches="tight")
+        with aside(picture, flushed=False) as begun:
+            draw(columns_of(groups[0])).savefig(begun, format="png", dpi=110, bbox_inches="tight")
     write_text(out, document(groups, f"images/{picture.name}", command))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scail.results.run_directory import Row
+from scail.storage.atomic import aside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,14 +25,9 @@ def save(figure: Figure, folder: Path, name: str, formats: Iterable[str]) -> lis
     paths = []
     for form in formats:
         path = folder / f"{name}.{form}"
-        aside = folder / f".{name}.{os.getpid()}.{form}"
         undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
-        try:
-            with rc_context({"svg.hashsalt": name, "pdf.fonttype": 42}):
-                figure.savefig(aside, dpi=130, bbox_inches="tight", metadata=undated)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        with rc_context({"svg.hashsalt": name, "pdf.fonttype": 42}), aside(path, flushed=False) as begun:
+            figure.savefig(begun, format=form, dpi=130, bbox_inches="tight", metadata=undated)
         paths.append(path)
     return paths
 

@@ -17,7 +17,8 @@ from scail.report.protocol import Comparison, compare
 from scail.report.runs import read_runs
 from scail.report.table import table_of
 from scail.report.tabular import FORMS, Tabular
-from scail.results.run_directory import write_text
+from scail.storage.atomic import write_text
+from scail.storage.lock import claim
 
 _OURS = {"report.html", "config.json", "grid.json"}
 """A folder that holds one of these is a run's, a grid's or a report's."""
@@ -47,11 +48,8 @@ def write_page_of(place: Path) -> Path:
 
 def check_place(out: Path) -> None:
     """A folder with other people's files is left alone."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out}: is a file; give a directory")
-    inside = {path.name for path in out.iterdir()} if out.is_dir() else set()
-    if inside and not inside & _OURS:
-        raise ValueError(f"--out {out}: holds files that are not a scail run or report; give a new directory")
+    foreign = "holds files that are not a scail run or report; give a new directory"
+    claim(out, f"--out {out}", _OURS, foreign, make=False)
 
 
 def unfinished(places: Sequence[Path]) -> list[str]:

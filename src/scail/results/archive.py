@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from scail.config import ASKED, WAY, Experiment, names_with, schedule_names, schedules_in, settings_of
-from scail.results.run_directory import Row, read_lines, write_text
+from scail.results.run_directory import Row, read_lines
+from scail.storage.atomic import write_text
 
 Pair = tuple[str, str | None]
 """(method, selection)."""

@@ -8,21 +8,20 @@ weights of each trajectory), `memory.jsonl` and `exemplars/` (how many exemplars
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from scail.evaluation import gap_to_full, incremental_mean
-
-if TYPE_CHECKING:
-    from filelock import FileLock
+from scail.storage.atomic import sweep, write_text
+from scail.storage.lock import LOCK, claim, locked
 
 _BY_TRAJECTORY = ("weights.jsonl", "memory.jsonl", "timing.jsonl")
 """Files with a line per state of a trajectory."""
@@ -70,36 +69,21 @@ class Sheet:
     side: int
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace a file in one step: a reader, or a crash, never sees half of it."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
 class RunDirectory:
     """Where the results of one run are written, as they arrive."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        self._lock: FileLock | None = None
+        self._held = ExitStack()
 
     def begin(self, config: Mapping[str, Any]) -> None:
         """Start afresh here, alone. A directory that holds anything but a run is left alone: that is an error."""
-        from filelock import FileLock, Timeout
-
+        named = f"--out {self.path}"
+        taken = ValueError(f"{named}: another run is writing there; wait, or give another directory")
         try:
-            if self.path.exists() and not self.path.is_dir():
-                raise ValueError(f"--out {self.path}: is a file; give a directory")
-            inside = {path.name for path in self.path.iterdir()} if self.path.is_dir() else set()
-            if inside - {".lock"} and "config.json" not in inside:
-                raise ValueError(f"--out {self.path}: holds files that are not a scail run; give a new directory")
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(self.path / ".lock")
-            self._lock.acquire(timeout=0)
+            claim(self.path, named, {"config.json"}, "holds files that are not a scail run; give a new directory")
+            self._held.enter_context(locked(self.path / LOCK, taken))
+            sweep(self.path)
             for old in [*self.path.glob("seed-*/config.json")]:
                 shutil.rmtree(old.parent)
             for name in ("confusion", "exemplars", "figures", "tables", *(() if self._goes_on(config) else ("logs",))):
@@ -110,12 +94,8 @@ class RunDirectory:
             write_text(self.path / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
             for name in ("results.jsonl", *_BY_TRAJECTORY):
                 write_text(self.path / name, "")
-        except Timeout:
-            raise ValueError(
-                f"--out {self.path}: another run is writing there; wait, or give another directory"
-            ) from None
         except OSError as error:
-            raise ValueError(f"--out {self.path}: cannot write there: {error.strerror or error}") from error
+            raise ValueError(f"{named}: cannot write there: {error.strerror or error}") from error
 
     def _goes_on(self, config: Mapping[str, Any]) -> bool:
         """Whether this very run was begun here before: then what was sent to a logger is still its beginning."""
@@ -128,8 +108,7 @@ class RunDirectory:
 
     def end(self) -> None:
         """Let others write here."""
-        if self._lock is not None:
-            self._lock.release()
+        self._held.close()
 
     def add(
         self, rows: Sequence[Row], weights: Mapping[str, Any] | None, confusion: Mapping[str, np.ndarray[Any, Any]]

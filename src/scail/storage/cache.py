@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 from torch import Tensor
+
+from scail.storage.atomic import write_bytes
 
 
 def cache_dir() -> Path:
@@ -35,15 +36,5 @@ def cached_tensors(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str
 def keep(path: Path, content: bytes) -> None:
     """Write a file of the cache. One that cannot be written (full or read-only disk) costs time, not results."""
     with contextlib.suppress(OSError):
-        write_file(path, content)
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file in one step: another process, or the one after a crash, sees all of it or nothing."""
-    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_bytes(content)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+        write_bytes(path, content, flushed=False)

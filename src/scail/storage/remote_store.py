@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scail.storage.atomic import aside
 from scail.storage.cache import cache_dir
 from scail.storage.store import DamagedEntry, Entry, Store, StoreError, default_store_dir, stored_keys
 
@@ -78,18 +78,14 @@ class RemoteStore(Store):
 
     def _fetch(self, key: str) -> bool:
         """Copy an entry into the cache; False where there is none."""
-        remote, aside = f"{self._remote}/states/{key}", self.root / "states" / f".{key}.{uuid.uuid4().hex}"
+        remote = f"{self._remote}/states/{key}"
         with _clear_errors(self.url):
             if not self._files.exists(f"{remote}/entry.json"):
                 return False
-            try:
-                aside.mkdir()
+            with aside(self.root / "states" / key) as begun:
+                begun.mkdir()
                 for name in _FILES:
-                    (aside / name).write_bytes(self._files.cat_file(f"{remote}/{name}"))
-                with contextlib.suppress(OSError):  # another process was quicker, with the same content
-                    aside.rename(self.root / "states" / key)
-            finally:
-                shutil.rmtree(aside, ignore_errors=True)
+                    (begun / name).write_bytes(self._files.cat_file(f"{remote}/{name}"))
         self.shrink(self.limit, keep=key)
         return True
 

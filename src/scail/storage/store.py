@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,12 @@ from typing import Any
 
 from torch import Tensor
 
+from scail.storage.atomic import aside, aside_name, flush, write_bytes
+from scail.storage.lock import claim, locked
+
 FORMAT = 1
+_MARK = "store.json"
+_FOLDERS = ("states", "unfinished", "locks")
 _DEFAULT_LIMIT = "50GB"
 
 
@@ -106,20 +110,12 @@ class Store:
         except ValueError as error:
             raise StoreError(f"SCAIL_STORE_LIMIT: {error}") from None
         with _clear_errors(self.root):
-            mark, own = self.root / "store.json", ("states", "unfinished", "locks")
-            if self.root.is_dir() and not mark.exists():
-                # Another process, or one that died, may have begun to make the store.
-                foreign = [
-                    p.name for p in self.root.iterdir() if p.name not in own and not p.name.startswith(".store.json")
-                ]
-                if foreign and not mark.exists():
-                    raise StoreError(
-                        f"{self.root}: holds files that are not a scail store ({foreign[0]}); give a new directory"
-                    )
-            for name in own:
-                (self.root / name).mkdir(parents=True, exist_ok=True)
+            mark, foreign = self.root / _MARK, "holds files that are not a scail store ({name}); give a new directory"
+            claim(self.root, str(self.root), {_MARK}, foreign, own=_is_own, error=StoreError)
+            for name in _FOLDERS:
+                (self.root / name).mkdir(exist_ok=True)
             if not mark.exists():
-                _replace_file(mark, json.dumps({"scail store, format": FORMAT}).encode())
+                write_bytes(mark, json.dumps({"scail store, format": FORMAT}).encode())
             _check_format(mark, _read_json(mark).get("scail store, format"))
 
     @property
@@ -182,31 +178,23 @@ class Store:
             "created": time.time(),
             "facts": entry.facts,
         }
-        aside = self.root / "states" / f".{key}.{uuid.uuid4().hex}"
         with _clear_errors(self.root):
-            try:
-                aside.mkdir()
-                _write_flushed(aside / "tensors.safetensors", data)
-                _write_flushed(aside / "entry.json", json.dumps(record, indent=1).encode())
-                self.remove(key)  # an entry is written again only where it was damaged
-                try:
-                    aside.rename(self.root / "states" / key)
-                except OSError:
-                    if not (self.root / "states" / key).is_dir():
-                        raise
-                    # Another process has just written the same entry: the same key, the same content.
-                _flush_folder(self.root / "states")
-            finally:
-                shutil.rmtree(aside, ignore_errors=True)
+            with aside(self.root / "states" / key) as begun:
+                begun.mkdir()
+                (begun / "tensors.safetensors").write_bytes(data)
+                (begun / "entry.json").write_bytes(json.dumps(record, indent=1).encode())
+                # One is there only if it was damaged, or another process has just written it: with the same content.
+                self.remove(key)
+            flush(self.root / "states")
         self.shrink(self.limit, keep=key)
 
     def remove(self, key: str) -> None:
         """Take an entry away, in one step for other processes."""
         folder = self.root / "states" / key
-        aside = folder.with_name(f".{key}.{uuid.uuid4().hex}")
+        away = aside_name(folder)
         with _clear_errors(self.root), contextlib.suppress(FileNotFoundError):
-            folder.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+            folder.rename(away)
+        shutil.rmtree(away, ignore_errors=True)
 
     def listing(self) -> list[Listing]:
         """All entries, those used last first. Damaged ones have no facts."""
@@ -259,19 +247,10 @@ class Store:
 
         `waiting` is called twice a second while another process holds it, and may raise.
         """
-        from filelock import FileLock, Timeout
-
-        held = FileLock(self.root / "locks" / f"{key}.lock")
-        with _clear_errors(self.root):
-            while not held.is_locked:
-                try:
-                    held.acquire(timeout=0.5)
-                except Timeout:
-                    waiting()
-        try:
+        with contextlib.ExitStack() as held:
+            with _clear_errors(self.root):
+                held.enter_context(locked(self.root / "locks" / f"{key}.lock", waiting=waiting))
             yield
-        finally:
-            held.release()
 
     def checkpoint(self, key: str) -> Checkpoint:
         """Where the unfinished training of this state is kept."""
@@ -303,7 +282,7 @@ class Checkpoint:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in entry.tensors.items()}
         facts = json.dumps({**entry.facts, "checksum": _checksum(tensors)})
         with _clear_errors(self.path.parent):
-            _replace_file(self.path, save(tensors, {"facts": facts}))
+            write_bytes(self.path, save(tensors, {"facts": facts}))
 
     def stage(self, name: str) -> Checkpoint:
         """The checkpoint of one stage of the training."""
@@ -315,9 +294,11 @@ class Checkpoint:
 
     def remove(self) -> None:
         """The training is finished."""
-        begun = self.path.parent.glob(f".{self.path.stem}.*")  # by a process that was killed while it wrote
-        for path in [self.path, *self.path.parent.glob(f"{self.path.stem}.*"), *begun]:
-            path.unlink(missing_ok=True)
+        stem = self.path.stem
+        # The last two: what a process that was killed was writing, as it is named now and as version 0.1 named it.
+        for pattern in (f"{stem}.*", f".scail-{stem}.*", f".{stem}.*"):
+            for path in [*self.path.parent.glob(pattern)]:
+                path.unlink(missing_ok=True)
 
 
 def _check_format(place: Path, form: object) -> None:
@@ -347,28 +328,9 @@ def _checksum(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _replace_file(path: Path, data: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        _write_flushed(aside, data)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def _write_flushed(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _is_own(name: str) -> bool:
+    """Whether this may be in a store that is just being made; version 0.1 began `store.json` as `.store.json.*`."""
+    return name in _FOLDERS or name.startswith(f".{_MARK}")
 
 
 @contextlib.contextmanager

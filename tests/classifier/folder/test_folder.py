@@ -335,6 +335,15 @@ def test_a_file_of_ones_own_in_the_folder_stays(folder):
     assert {"notes.txt", "exemplars/notes.txt"} <= files_in(folder)
 
 
+@pytest.mark.parametrize("left", [f".scail-{'0' * 32}", f".scail-manifest.json.{'0' * 32}"])
+def test_what_a_killed_process_was_writing_is_taken_away(folder, left):
+    places = [folder, first(folder, "exemplars/*")]
+    for place in places:
+        (place / left).write_text("half")
+    learn_into(folder, *little_images("d"))
+    assert not [place for place in places if (place / left).exists()]
+
+
 def test_saving_over_another_model_must_be_asked_for(folder):
     other = little().learn(*little_images("x", "y"))
     with pytest.raises(FolderError, match="holds another model, or was changed since it was read"):
@@ -380,7 +389,7 @@ def test_a_folder_that_cannot_be_written_is_a_clear_error(folder, monkeypatch):
         raise OSError(28, "No space left on device")
 
     before = look(folder).stamp
-    monkeypatch.setattr(write, "write_new", full)
+    monkeypatch.setattr(write, "write_bytes", full)
     with pytest.raises(FolderError, match="No space left on device; the model that was there is as it was"):
         learn_into(folder, *little_images("d"))
     assert look(folder).stamp == before

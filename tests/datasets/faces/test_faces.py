@@ -21,6 +21,7 @@ skimage_data = pytest.importorskip("skimage.data", reason="scikit-image, which h
 from scail.datasets.faces.crop import FaceReport, FaceSettings, crop_faces  # noqa: E402
 from scail.datasets.faces.mtcnn import cut_face, find_faces, load_detector  # noqa: E402
 from scail.runtime.pool import map_in_order  # noqa: E402
+from scail.storage.atomic import aside_name  # noqa: E402
 
 FACE = (224, 115)  # the tip of her nose is a little below
 
@@ -201,6 +202,8 @@ def test_a_second_run_makes_only_what_is_missing(folder, photograph, tmp_path):
     gone, empty = target / "train/n1/0002_01.jpg", target / "test/n1/0001_01.jpg"
     gone.unlink()
     empty.write_bytes(b"")
+    for left in (gone.with_name(".0002_01.jpg.part"), aside_name(gone), aside_name(target / "faces.csv")):
+        left.write_bytes(b"half")  # of a run that was killed
     with (target / "faces.csv").open("a") as file:
         file.write('train/n2/x.png,"no fa')  # a line that was cut short
     third = crop_faces(folder, target, FaceSettings(no_face="skip"), 1)
@@ -308,4 +311,4 @@ def test_an_interrupted_run_ends_quickly_and_goes_on(photograph, tmp_path, numbe
     assert report.there == len(made) and report.found == 30 - len(made)
     assert {path: path.stat().st_mtime_ns for path in made} == made
     assert [line[0] for line in lines(target)[1:]] == [f"{n:02}.png" for n in range(30) if n % 3]
-    assert not list(target.glob(".*.part"))
+    assert {path.name for path in target.glob(".*")} == {".lock"}

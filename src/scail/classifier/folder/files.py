@@ -1,4 +1,4 @@
-"""Files of a classifier's folder: their names, safe reading, flushed writing, the lock."""
+"""Files of a classifier's folder: their names, safe reading, the lock, unfinished trainings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import os
 import re
 import stat
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
+from scail.storage import lock
+from scail.storage.lock import claim
 from scail.storage.store import Checkpoint, Entry
 
 _SECONDS_BETWEEN = 5.0  # of an unfinished training on the disk
@@ -24,8 +26,6 @@ PICTURES = ("exemplars", "held-out")
 TENSOR_FILE = re.compile(r"(network|evidence)-[0-9a-f]{32}\.safetensors")
 PICTURE_FILE = re.compile(r"[0-9a-f]{32}\.png")
 CLASS_FOLDER = re.compile(r"[A-Za-z0-9_-]{0,40}-[0-9a-f]{12}")
-ASIDE = re.compile(r"\.scail-[0-9a-f]{32}")
-"""A file that is being written; left behind only by a process that died."""
 
 
 class FolderError(ValueError):
@@ -64,32 +64,8 @@ def read_inside(root: Path, name: str, most: int) -> bytes:
         return opened.read(most + 1)
 
 
-def write_new(path: Path, data: bytes, flushed: bool = True) -> None:
-    """Write a file aside and give it its name; `flushed`: after it is on the disk."""
-    aside = path.with_name(f".scail-{uuid.uuid4().hex}")
-    try:
-        with aside.open("xb") as file:
-            file.write(data)
-            if flushed:
-                file.flush()
-                os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def flush(path: Path) -> None:
-    """What is in this file, or the names in this folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def prepare(root: Path) -> None:
     """Make the folder; an error if it holds something else, or links that lead out of it."""
-    root.mkdir(parents=True, exist_ok=True)
     links = [name for name in (LOCK, UNFINISHED, *PICTURES) if (root / name).is_symlink()]
     links += [
         f"{kind}/{path.name}"
@@ -100,37 +76,25 @@ def prepare(root: Path) -> None:
     ]
     if links:
         raise FolderError(f"{root / links[0]}: a symbolic link, which a model's folder does not have; remove it")
-    if not (root / MANIFEST).exists():
-        foreign = [
-            p.name for p in root.iterdir() if p.name not in (LOCK, UNFINISHED, *PICTURES) and not _is_own(p.name)
-        ]
-        if foreign and not (root / MANIFEST).exists():
-            raise FolderError(f"{root}: holds {foreign[0]!r} and is not a scail model; give a new or an empty folder")
+    foreign = "holds {name!r} and is not a scail model; give a new or an empty folder"
+    claim(root, str(root), {MANIFEST}, foreign, own=_is_own, error=FolderError)
 
 
 def _is_own(name: str) -> bool:
-    return bool(TENSOR_FILE.fullmatch(name) or ASIDE.fullmatch(name))
+    return name in (LOCK, UNFINISHED, *PICTURES) or bool(TENSOR_FILE.fullmatch(name))
 
 
 @contextlib.contextmanager
 def locked(root: Path, wait: bool = True, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """One process at a time changes the folder; the system releases the lock when its holder dies."""
-    from filelock import FileLock, Timeout
-
-    with clear_errors(root):
-        prepare(root)
-        held = FileLock(root / LOCK)
-        try:
-            held.acquire(timeout=0)
-        except Timeout:
-            if not wait:
-                raise FolderError(f"{root}: another process is learning into this model; try again later") from None
-            say(f"{root}: another process is learning into this model: waiting for it")
-            held.acquire()
-    try:
+    text = f"{root}: another process is learning into this model"
+    taken = None if wait else FolderError(f"{text}; try again later")
+    with contextlib.ExitStack() as held:
+        with clear_errors(root):
+            prepare(root)
+            said_once = cache(lambda: say(f"{text}: waiting for it"))
+            held.enter_context(lock.locked(root / LOCK, taken, said_once))
         yield
-    finally:
-        held.release()
 
 
 def unfinished(root: Path) -> Callable[[str], Checkpoint]:

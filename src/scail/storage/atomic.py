@@ -1,0 +1,74 @@
+"""The one way to write a file: aside, onto the disk, and then in one step into its place.
+
+Whoever reads, and whoever comes after a crash, finds the old content or the new, never half of either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+ASIDE = re.compile(r"\.scail-(.{1,40}\.)?[0-9a-f]{32}", re.DOTALL)
+"""The name of what is being written; a process that died leaves it behind. Version 0.1 did not name the file in it."""
+
+
+def aside_name(path: Path) -> Path:
+    """A new name beside this one; it begins with `.scail-NAME.`, cut where a name could get too long."""
+    return path.with_name(f".scail-{path.name[:40]}.{uuid.uuid4().hex}")
+
+
+@contextlib.contextmanager
+def aside(path: Path, flushed: bool = True) -> Iterator[Path]:
+    """Where to write a file, or a folder of files, that becomes `path` at the end, or never.
+
+    A file replaces what is there. A folder does not: one that another process has put there meanwhile stays.
+    `flushed`: its content is on the disk first; without, a power failure may leave an empty file.
+    """
+    begun = aside_name(path)
+    try:
+        yield begun
+        if flushed:
+            for part in [*begun.iterdir()] if begun.is_dir() else [begun]:
+                flush(part)
+        try:
+            begun.replace(path)
+        except OSError:
+            if not (begun.is_dir() and path.is_dir()):
+                raise
+    finally:
+        if begun.is_dir():
+            shutil.rmtree(begun, ignore_errors=True)
+        else:
+            begun.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, data: bytes, flushed: bool = True) -> None:
+    """Write a file in one step."""
+    with aside(path, flushed) as begun:
+        begun.write_bytes(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file of text in one step."""
+    write_bytes(path, text.encode())
+
+
+def flush(path: Path) -> None:
+    """What is in this file, or the names in this folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes that died were writing here. Hold the folder's lock: nobody else is writing."""
+    for path in [*folder.iterdir()]:
+        if ASIDE.fullmatch(path.name):
+            path.unlink(missing_ok=True)
