@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from scail.cli.main import main
-from scail.cli.run import Run, experiment_of
+from scail.cli.run import RunOptions, experiment_of
 
 TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "1"]
 
@@ -264,7 +264,7 @@ def test_an_order_from_a_file(capsys, run, tmp_path):
 
 def test_options_reach_the_configuration():
     experiment = experiment_of(
-        Run(
+        RunOptions(
             states="50,25,25", memory="1%", methods="ft, scail", select="herding", recipe="paper", epochs="7,3",
             lr=0.2, batch_size=9, network="resnet20", candidates="all", keep_past_rows=True, seed=5, threads=2,
         )
@@ -274,7 +274,7 @@ def test_options_reach_the_configuration():
     assert (experiment.first_schedule.epochs, experiment.later_schedule.epochs) == (7, 3)
     assert experiment.first_schedule.lr == experiment.later_schedule.lr == 0.2
     numbers = "later.lr=0.05, distill.epochs=9,bic-correction.lr=1,first.divide_by=2.5"
-    one = experiment_of(Run(lr=0.2, epochs="7,3", schedule=numbers))
+    one = experiment_of(RunOptions(lr=0.2, epochs="7,3", schedule=numbers))
     assert (one.first_schedule.lr, one.later_schedule.lr, one.later_schedule.epochs) == (0.2, 0.05, 3)
     assert (one.distill_schedule.epochs, one.bic_correction_schedule.lr, one.first_schedule.divide_by) == (9, 1.0, 2.5)
     assert experiment.later_schedule.batch_size == 9 and experiment.network == "resnet20"

@@ -11,21 +11,21 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from scail.cli.run import Run
+from scail.cli.run import RunOptions
 
 _OF_THE_COMMAND = ("out", "store", "jobs", "logger")
 _OF_ONE_RUN = ("devices", "nodes", "sync_batch_norm", "linear_scaling")
 _IN_NAMES = ("dataset", "states", "memory", "seed")
 
 
-def run_of(values: Mapping[str, object], where: str = "") -> Run:
+def run_of(values: Mapping[str, object], where: str = "") -> RunOptions:
     """The options of `scail run` with these values; `where` begins every error."""
-    hints = get_type_hints(Run)
+    hints = get_type_hints(RunOptions)
     converted: dict[str, Any] = {key: _convert(f"{where}{key}", value, hints[key]) for key, value in values.items()}
-    return Run(**converted)
+    return RunOptions(**converted)
 
 
-def file_grid(path: Path, options: Mapping[str, object]) -> list[tuple[Run, dict[str, str]]]:
+def file_grid(path: Path, options: Mapping[str, object]) -> list[tuple[RunOptions, dict[str, str]]]:
     """Every combination of the file's values, with what tells it from the others; `options` replace the file's own.
 
     Data set, states, memory and seed are named anyway; the rest is given by key.
@@ -38,7 +38,7 @@ def file_grid(path: Path, options: Mapping[str, object]) -> list[tuple[Run, dict
     if seeds[0] > 1:
         given["seed"] = [n + i for n in given.get("seed", [1]) if isinstance(n, int) for i in range(seeds[0])]
     varying = [key for key, values in given.items() if len(values) > 1 and key not in _IN_NAMES]
-    found: dict[Run, dict[str, str]] = {}
+    found: dict[RunOptions, dict[str, str]] = {}
     for values in product(*given.values()):
         one = dict(zip(given, values, strict=True))
         found.setdefault(run_of(one, f"{path}: "), {key: _slug(one[key]) for key in varying})
@@ -88,7 +88,7 @@ def _check_keys(path: Path, node: Any) -> None:
 
 
 def _known_key(place: str, raw: str) -> str:
-    key, known = raw.replace("-", "_"), [field.name for field in fields(Run)]
+    key, known = raw.replace("-", "_"), [field.name for field in fields(RunOptions)]
     if key in _OF_THE_COMMAND:
         raise ValueError(f"{place}: {raw} belongs to the command line: give it as --{key}")
     if key in _OF_ONE_RUN:

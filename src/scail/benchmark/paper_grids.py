@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from scail.benchmark.grid_file import run_of
-from scail.cli.run import Run
+from scail.cli.run import RunOptions
 from scail.config.recipes import RECIPES, quick
 from scail.methods import METHODS
 from scail.report.paper import DATASETS, WITH_MEMORY, WITHOUT_MEMORY
@@ -29,7 +29,7 @@ MEMORY = {
 class Wanted:
     """One configuration of a grid: the options of `scail run`, and what of it the grid is after."""
 
-    run: Run
+    run: RunOptions
     rows: frozenset[Pair] = frozenset()
     """The (method, selection) that are asked for; empty: all that the run reads."""
     varying: Mapping[str, str] = field(default_factory=dict)

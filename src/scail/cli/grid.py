@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Grid:
+class GridCommand:
     """Run all configurations of a table or figure of the paper, or of a file of your own.
 
     A plan comes first: how many trainings there are, how many are saved because configurations and methods share them,
@@ -100,9 +100,12 @@ class Grid:
     plan: bool = False
     """Print the plan, and end."""
 
+    def __call__(self) -> None:
+        """Plan, run what is not finished, and print the table."""
+        _run_grid(self)
 
-def grid_command(grid: Grid) -> None:
-    """Plan, run what is not finished, and print the table."""
+
+def _run_grid(grid: GridCommand) -> None:
     from rich.console import Console
 
     from scail.benchmark.configuration import config_of
@@ -144,7 +147,7 @@ def grid_command(grid: Grid) -> None:
         _print_tables(out, todo, archive, console)
 
 
-def _engine(grid: Grid, console: Console) -> Engine | None:
+def _engine(grid: GridCommand, console: Console) -> Engine | None:
     """Where the trainings run; None: in processes here."""
     if grid.engine == "local":
         if grid.address is not None or grid.gpus_per_training:
@@ -160,7 +163,7 @@ def _engine(grid: Grid, console: Console) -> Engine | None:
     return lambda jobs, store, receive: run_on_cluster(jobs, store, receive, cluster, say)
 
 
-def _default_name(grid: Grid) -> str:
+def _default_name(grid: GridCommand) -> str:
     """Recipes do not overwrite each other's results."""
     return Path(grid.name).stem if _is_file(grid.name) else f"{grid.name}-{grid.recipe or 'quick'}"
 
@@ -169,7 +172,7 @@ def _is_file(name: str) -> bool:
     return name.endswith((".yaml", ".yml")) or Path(name).is_file()
 
 
-def _wanted(grid: Grid) -> list[Wanted]:
+def _wanted(grid: GridCommand) -> list[Wanted]:
     from scail.benchmark.grid_file import file_grid
     from scail.benchmark.paper_grids import Wanted, named_grid
 
@@ -194,7 +197,7 @@ def _parts(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
-def _print_plan(grid: Grid, settled: Settled, finished: set[int], console: Console) -> None:
+def _print_plan(grid: GridCommand, settled: Settled, finished: set[int], console: Console) -> None:
     from scail.benchmark.plan import Count, plan_of
     from scail.benchmark.plan_text import assumptions, plan_table, seconds_of
     from scail.benchmark.runner import processes_for

@@ -25,15 +25,14 @@ class ResultsCommand:
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE.md")] = None
     """The document, Markdown; a picture goes to images/ beside it. Default: results.md in DIR."""
 
+    def __call__(self) -> None:
+        """Read, and write the document."""
+        from scail.report.document import write_document
+        from scail.results.archive import Archive
 
-def results_command(command: ResultsCommand) -> None:
-    """Read, and write the document."""
-    from scail.report.document import write_document
-    from scail.results.archive import Archive
-
-    if not command.folder.is_dir():
-        raise ValueError(f"{command.folder}: no such folder; `scail grid ... --results DIR` makes one")
-    archive = Archive(command.folder)
-    out = command.out or command.folder / "results.md"
-    write_document(archive.all(), out, ["scail", *sys.argv[1:]])
-    print(f"{len(archive)} configurations: {out}")
+        if not self.folder.is_dir():
+            raise ValueError(f"{self.folder}: no such folder; `scail grid ... --results DIR` makes one")
+        archive = Archive(self.folder)
+        out = self.out or self.folder / "results.md"
+        write_document(archive.all(), out, ["scail", *sys.argv[1:]])
+        print(f"{len(archive)} configurations: {out}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,20 +11,12 @@ from typing import Annotated, Any, Literal, get_type_hints
 import tyro
 
 from scail.config.recipes import RECIPES, TRAININGS, Experiment, Schedule, Select, with_epochs, with_number
-from scail.runtime.launch import started_ranks
+from scail.runtime.launch import become_rank, launch, started_ranks
 
 
 @dataclass(frozen=True)
-class Run:
-    """Train one configuration and print the paper's table.
-
-    A network learns the classes in Z states, keeping at most B old images. All heads (FT, ScaIL, ...) are read from
-    the same training. Finished states are kept in a store and never trained twice; after Ctrl-C or a crash the same
-    command goes on where it stopped.
-
-    Try `scail run --dataset digits --states 5` (a minute or so), `scail run` (several minutes), or
-    `scail run --states 20 --memory 1% --methods ft,scail --select herding --seeds 3 --out runs/mine`.
-    """
+class RunOptions:
+    """The options of `scail run`."""
 
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
     """Which images: a name (see `scail datasets`), hf:owner/name, or a folder or list file of your own."""
@@ -116,7 +109,7 @@ class Run:
     the user's cache directory."""
 
 
-def experiment_of(run: Run) -> Experiment:
+def experiment_of(run: RunOptions) -> Experiment:
     """The configuration that these options ask for: the recipe, with the given values in place of its own."""
     recipe = _with_numbers(run, RECIPES[run.recipe](run.dataset))
     states = _numbers("--states", run.states, "a number, or sizes as 50,10,10")
@@ -153,7 +146,7 @@ def experiment_of(run: Run) -> Experiment:
     )
 
 
-def devices_of(run: Run) -> int:
+def devices_of(run: RunOptions) -> int:
     """Devices on each node: as given; else as many as torchrun has started, or one."""
     started = started_ranks()
     if run.devices is not None or started is None or run.nodes < 1:
@@ -161,7 +154,7 @@ def devices_of(run: Run) -> int:
     return started[1] // run.nodes
 
 
-def _with_numbers(run: Run, recipe: Experiment) -> Experiment:
+def _with_numbers(run: RunOptions, recipe: Experiment) -> Experiment:
     """The recipe with the numbers of its schedules that were given."""
     given = () if run.epochs is None else _numbers("--epochs", run.epochs, "E, or E0,E")
     if len(given) > 2:
@@ -250,42 +243,64 @@ def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Pa
     return page
 
 
-def check_run(run: Run) -> None:
-    """What is wrong with the options is said before any process is started for them."""
-    from scail.benchmark.runner import check_counts
+@dataclass(frozen=True)
+class RunCommand(RunOptions):
+    """Train one configuration and print the paper's table.
 
-    check_counts(experiment_of(run), run.seeds, run.jobs)
+    A network learns the classes in Z states, keeping at most B old images. All heads (FT, ScaIL, ...) are read from
+    the same training. Finished states are kept in a store and never trained twice; after Ctrl-C or a crash the same
+    command goes on where it stopped.
+
+    Try `scail run --dataset digits --states 5` (a minute or so), `scail run` (several minutes), or
+    `scail run --states 20 --memory 1% --methods ft,scail --select herding --seeds 3 --out runs/mine`.
+    """
+
+    def __call__(self) -> None:
+        """Run, and print the table; with several devices, in a process for each of them."""
+        devices, started = devices_of(self), started_ranks()
+        experiment = experiment_of(self)
+        if devices * self.nodes > 1 and started is None:
+            from scail.benchmark.runner import check_counts
+
+            check_counts(experiment, self.seeds, self.jobs)  # what is wrong is said before any process is started
+            sys.exit(launch(_as_rank, self, devices, self.nodes))
+        if started is not None and started[0] > 0:
+            from scail.benchmark.runner import follow_experiment
+
+            follow_experiment(experiment, seeds=self.seeds, given_out=bool(self.out or self.logger))
+        else:
+            self._lead(experiment)
+
+    def _lead(self, experiment: Experiment) -> None:
+        """Run as the only process, or as the one of several that speaks and writes."""
+        from rich.console import Console
+
+        from scail.benchmark.loggers import check_logger, logging_to
+        from scail.benchmark.runner import new_run_folder, run_experiment
+        from scail.cli.display import Display
+        from scail.report.table import caption, rich_table
+
+        if self.logger:
+            check_logger(self.logger)
+        console = Console()
+        out = self.out or (new_run_folder(experiment) if self.logger else None)  # logs are written from the start
+        with logging_to(self.logger, (out or Path()) / "logs", Display(console)) as (begin, receive):
+            results = run_experiment(
+                experiment, out, seeds=self.seeds, store=self.store, jobs=self.jobs, begin=begin, receive=receive
+            )
+        out, summary = results.directory, results.summary
+        console.print(rich_table(summary))
+        console.print(caption(summary), highlight=False, soft_wrap=True)
+        seeds = range(self.seed, self.seed + self.seeds)
+        page = write_report(out, summary, [out] if self.seeds == 1 else [out / f"seed-{seed}" for seed in seeds])
+        where = f"{summary['trained_epochs']} epochs trained, {summary['seconds']:.0f} s. Results, table and figures: "
+        console.print(f"{where}{out}/", highlight=False, soft_wrap=True)
+        console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)
 
 
-def run_command(run: Run) -> None:
-    """Run, and print the table."""
-    experiment = experiment_of(run)
-    from scail.benchmark.runner import follow_experiment, new_run_folder, run_experiment
+def _as_rank(local: int, command: RunCommand, around: dict[str, str]) -> None:
+    """One of the processes of `scail run --devices`."""
+    from scail.cli.main import carry_out
 
-    if (started_ranks() or (0, 1))[0] > 0:
-        follow_experiment(experiment, seeds=run.seeds, given_out=bool(run.out or run.logger))
-        return
-    from rich.console import Console
-
-    from scail.benchmark.loggers import check_logger, logging_to
-    from scail.cli.display import Display
-    from scail.report.table import caption, rich_table
-
-    if run.logger:
-        check_logger(run.logger)
-    console = Console()
-    display = Display(console)
-    out = run.out or (new_run_folder(experiment) if run.logger else None)  # logs are written from the start
-    with logging_to(run.logger, (out or Path()) / "logs", display) as (begin, receive):
-        results = run_experiment(
-            experiment, out, seeds=run.seeds, store=run.store, jobs=run.jobs, begin=begin, receive=receive
-        )
-    out = results.directory
-    console.print(rich_table(results.summary))
-    console.print(caption(results.summary), highlight=False, soft_wrap=True)
-    seeds = range(run.seed, run.seed + run.seeds)
-    page = write_report(out, results.summary, [out] if run.seeds == 1 else [out / f"seed-{seed}" for seed in seeds])
-    trained, seconds = results.summary["trained_epochs"], results.summary["seconds"]
-    where = f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/"
-    console.print(where, highlight=False, soft_wrap=True)
-    console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)
+    become_rank(local, around)
+    carry_out(command)
