@@ -1,64 +1,136 @@
-"""The command line: parse, call, print. Nothing heavy is imported before it is needed."""
+"""The command line: one table of commands. Only the module of the one that is called is imported."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
-from collections.abc import Callable
-from typing import Annotated, NoReturn
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from importlib import import_module
+from itertools import groupby
+from typing import Annotated, Any, NoReturn, get_type_hints
 
-import tyro
-
-from scail.cli.grid import GridCommand
-from scail.cli.info import DiffCommand, InfoCommand
-from scail.cli.learn import ForgetCommand, LearnCommand
-from scail.cli.paper import PaperCommand
-from scail.cli.predict import EvaluateCommand, ExportCommand, PredictCommand
-from scail.cli.prepare import PrepareCommand
-from scail.cli.reference import DatasetsCommand, MethodsCommand, RecipesCommand
-from scail.cli.report import ReportCommand
-from scail.cli.results import ResultsCommand
-from scail.cli.run import RunCommand
-from scail.cli.store import StoreCommand
+from scail import __version__
 from scail.runtime.launch import started_ranks
 
-Command = (
-    Annotated[RunCommand, tyro.conf.subcommand("run")]
-    | Annotated[GridCommand, tyro.conf.subcommand("grid")]
-    | Annotated[ReportCommand, tyro.conf.subcommand("report")]
-    | Annotated[PaperCommand, tyro.conf.subcommand("paper")]
-    | Annotated[ResultsCommand, tyro.conf.subcommand("results")]
-    | Annotated[LearnCommand, tyro.conf.subcommand("learn")]
-    | Annotated[PredictCommand, tyro.conf.subcommand("predict")]
-    | Annotated[InfoCommand, tyro.conf.subcommand("info")]
-    | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
-    | Annotated[DiffCommand, tyro.conf.subcommand("diff")]
-    | Annotated[ForgetCommand, tyro.conf.subcommand("forget")]
-    | Annotated[ExportCommand, tyro.conf.subcommand("export")]
-    | Annotated[PrepareCommand, tyro.conf.subcommand("prepare")]
-    | Annotated[MethodsCommand, tyro.conf.subcommand("methods")]
-    | Annotated[DatasetsCommand, tyro.conf.subcommand("datasets")]
-    | Annotated[RecipesCommand, tyro.conf.subcommand("recipes")]
-    | Annotated[StoreCommand, tyro.conf.subcommand("store")]
-)
+
+@dataclass(frozen=True)
+class Command:
+    """A line of the table."""
+
+    group: str
+    summary: str
+    place: str
+    """The module, and the class in it: a frozen dataclass of options that is called to carry it out."""
 
 
-def main(argv: list[str] | None = None) -> NoReturn:
+COMMANDS = {
+    "run": Command("benchmark", "Train one configuration and print the paper's table", "scail.cli.run:RunCommand"),
+    "grid": Command("benchmark", "Run a whole table of the paper, or of your own", "scail.cli.grid:GridCommand"),
+    "report": Command("benchmark", "Write a page, figures and tables about runs", "scail.cli.report:ReportCommand"),
+    "paper": Command("benchmark", "Print runs beside what was published", "scail.cli.paper:PaperCommand"),
+    "results": Command("benchmark", "Write a document about kept numbers", "scail.cli.results:ResultsCommand"),
+    "learn": Command("classifier", "Teach a model new classes", "scail.cli.learn:LearnCommand"),
+    "predict": Command("classifier", "Classify images", "scail.cli.predict:PredictCommand"),
+    "evaluate": Command("classifier", "Measure a model on labelled images", "scail.cli.predict:EvaluateCommand"),
+    "info": Command("classifier", "Show a model", "scail.cli.info:InfoCommand"),
+    "diff": Command("classifier", "Show what the last learn did to past classes", "scail.cli.info:DiffCommand"),
+    "forget": Command("classifier", "Take a class out of a model", "scail.cli.learn:ForgetCommand"),
+    "export": Command("classifier", "Write a model as one ONNX file", "scail.cli.predict:ExportCommand"),
+    "methods": Command("reference", "List the methods", "scail.cli.reference:MethodsCommand"),
+    "datasets": Command("reference", "List the data sets", "scail.cli.reference:DatasetsCommand"),
+    "recipes": Command("reference", "List the recipes, or print one in full", "scail.cli.reference:RecipesCommand"),
+    "prepare": Command("reference", "Pack a data set, or crop faces", "scail.cli.prepare:PrepareCommand"),
+    "store": Command("reference", "Look into the store of trained states, make room", "scail.cli.store:StoreCommand"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and end with its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
-    command = tyro.cli(
-        Command,
-        prog="scail",
-        description="Teach an image classifier new classes over time, when old data can't be kept.",
-        args=argv,
-        config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+    carry_out(partial(_obey, sys.argv[1:] if argv is None else argv))
+
+
+def _obey(words: Sequence[str]) -> None:
+    if not words:
+        print(overview(), file=sys.stderr)
+        sys.exit(2)
+    name, *options = words
+    if name in ("-h", "--help"):
+        print(overview())
+    elif name == "--version":
+        print(f"scail {__version__}")
+    elif name in COMMANDS:
+        _parse(name, options)()
+    else:
+        raise ValueError(_unknown(name))
+
+
+def overview() -> str:
+    """What `scail --help` prints: the table, on one screen."""
+    lines = ["usage: scail COMMAND [OPTIONS]"]
+    lines += ["Teach an image classifier new classes over time, when old data can't be kept.", ""]
+    for group, commands in groupby(COMMANDS.items(), key=lambda item: item[1].group):
+        lines += [f"{group}:", *(f"  {name:10}{command.summary}" for name, command in commands)]
+    return "\n".join([*lines, "", "`scail COMMAND --help` explains a command and its options."])
+
+
+def _unknown(name: str) -> str:
+    if name.startswith("-"):
+        return f"{name}: expected a command before options, as `scail run {name}`; see `scail --help`"
+    near = difflib.get_close_matches(name, COMMANDS, 1)
+    hint = f"did you mean `scail {near[0]}`?" if near else f"known: {', '.join(COMMANDS)}."
+    return f"unknown command {name!r}; {hint} See `scail --help`"
+
+
+def _parse(name: str, options: Sequence[str]) -> Callable[[], None]:
+    """The command with these options; `--help` ends here."""
+    import tyro
+
+    command, description = _class_of(name), None
+    if list(options[:1]) in (["-h"], ["--help"]):
+        print(_wrapped(command.__doc__) + "\n")
+        description = ""  # tyro would print it below, in lines of any length
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
+    parsed: Callable[[], None] = tyro.cli(
+        command, prog=f"scail {name}", description=description, args=options, config=config
     )
-    carry_out(command)
+    return parsed
+
+
+def _class_of(name: str) -> Any:
+    """The command's class; its help text says what happens without an option, so tyro does not add `default: None`."""
+    import tyro
+
+    module, _, kind = COMMANDS[name].place.partition(":")
+    command = getattr(import_module(module), kind)
+    hints = get_type_hints(command, include_extras=True)
+    for field in fields(command):
+        if field.default is None or field.default is False or field.default == ():
+            hints[field.name] = Annotated[hints[field.name], tyro.conf.arg(help_behavior_hint="")]
+    command.__annotations__ = hints
+    return command
+
+
+def _wrapped(docstring: str) -> str:
+    """Paragraphs as wide as the terminal; indented ones, examples, as they are."""
+    import inspect
+    import shutil
+    import textwrap
+
+    fill = partial(textwrap.fill, width=min(100, shutil.get_terminal_size().columns), break_on_hyphens=False)
+    paragraphs = inspect.cleandoc(docstring).split("\n\n")
+    return "\n\n".join(text if text.startswith(" ") else fill(text) for text in paragraphs)
 
 
 def carry_out(command: Callable[[], None]) -> NoReturn:
-    """Carry out a parsed command, and end with its exit code."""
+    """Carry out a command, and end with its exit code."""
     try:
-        command()
+        try:
+            command()
+        finally:
+            sys.stdout.flush()  # here, where a reader that has gone away is dealt with
     except ValueError as error:
         if os.environ.get("SCAIL_DEBUG"):
             raise

@@ -14,7 +14,7 @@ import tyro
 if TYPE_CHECKING:
     from scail.storage.store import Listing, Store
 
-Place = Annotated[str | None, tyro.conf.arg(metavar="DIR")]
+Place = Annotated[str | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ class GcCommand:
     Every write keeps the finished states below SCAIL_STORE_LIMIT (50GB), least recently used first.
     """
 
-    limit: Annotated[str | None, tyro.conf.arg(metavar="SIZE")] = None
+    limit: Annotated[str | None, tyro.conf.arg(metavar="SIZE", help_behavior_hint="")] = None
     """How much may stay, as 20GB or 500MB. Default: SCAIL_STORE_LIMIT, or 50GB."""
-    unfinished_days: float = 30
+    unfinished_days: Annotated[float, tyro.conf.arg(metavar="N")] = 30
     """Remove unfinished trainings that were not touched for so many days."""
     store: Place = None
     """Which store."""
