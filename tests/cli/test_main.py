@@ -362,6 +362,8 @@ def test_unknown_commands_and_options_are_errors(capsys):
     assert code == 2 and "unknown command 'evalute'; did you mean `scail evaluate`?" in err
     code, _, err = call(capsys, "--dataset", "digits", "run")
     assert code == 2 and "--dataset: expected a command before options" in err
+    code, _, err = call(capsys, "results", "kept", "--out", "document.md")
+    assert code == 2 and "unknown command 'results'; `scail paper` does that now" in err
     assert call(capsys, "run", "--flie", "1")[0] == 2
     assert call(capsys)[0] == 2
 

@@ -30,8 +30,7 @@ COMMANDS = {
     "run": Command("benchmark", "Train one configuration and print the paper's table", "scail.cli.run:RunCommand"),
     "grid": Command("benchmark", "Run a whole table of the paper, or of your own", "scail.cli.grid:GridCommand"),
     "report": Command("benchmark", "Write a page, figures and tables about runs", "scail.cli.report:ReportCommand"),
-    "paper": Command("benchmark", "Print runs beside what was published", "scail.cli.paper:PaperCommand"),
-    "results": Command("benchmark", "Write a document about kept numbers", "scail.cli.results:ResultsCommand"),
+    "paper": Command("benchmark", "Compare numbers with what was published", "scail.cli.paper:PaperCommand"),
     "learn": Command("classifier", "Teach a model new classes", "scail.cli.learn:LearnCommand"),
     "predict": Command("classifier", "Classify images", "scail.cli.predict:PredictCommand"),
     "evaluate": Command("classifier", "Measure a model on labelled images", "scail.cli.predict:EvaluateCommand"),
@@ -45,6 +44,10 @@ COMMANDS = {
     "prepare": Command("reference", "Pack a data set, or crop faces", "scail.cli.prepare:PrepareCommand"),
     "store": Command("reference", "Look into the store of trained states, make room", "scail.cli.store:StoreCommand"),
 }
+
+
+FORMER = {"results": "paper"}
+"""What commands were called before."""
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -80,7 +83,10 @@ def _unknown(name: str) -> str:
     if name.startswith("-"):
         return f"{name}: expected a command before options, as `scail run {name}`; see `scail --help`"
     near = difflib.get_close_matches(name, COMMANDS, 1)
-    hint = f"did you mean `scail {near[0]}`?" if near else f"known: {', '.join(COMMANDS)}."
+    if name in FORMER:
+        hint = f"`scail {FORMER[name]}` does that now."
+    else:
+        hint = f"did you mean `scail {near[0]}`?" if near else f"known: {', '.join(COMMANDS)}."
     return f"unknown command {name!r}; {hint} See `scail --help`"
 
 
