@@ -34,8 +34,7 @@ COMMANDS = {
     "learn": Command("classifier", "Teach a model new classes", "scail.cli.learn:LearnCommand"),
     "predict": Command("classifier", "Classify images", "scail.cli.predict:PredictCommand"),
     "evaluate": Command("classifier", "Measure a model on labelled images", "scail.cli.predict:EvaluateCommand"),
-    "info": Command("classifier", "Show a model", "scail.cli.info:InfoCommand"),
-    "diff": Command("classifier", "Show what the last learn did to past classes", "scail.cli.info:DiffCommand"),
+    "info": Command("classifier", "Show a model, and what its last learn did", "scail.cli.info:InfoCommand"),
     "forget": Command("classifier", "Take a class out of a model", "scail.cli.learn:ForgetCommand"),
     "export": Command("classifier", "Write a model as one ONNX file", "scail.cli.predict:ExportCommand"),
     "methods": Command("reference", "List the methods", "scail.cli.reference:MethodsCommand"),
@@ -46,7 +45,7 @@ COMMANDS = {
 }
 
 
-FORMER = {"results": "paper"}
+FORMER = {"results": "paper", "diff": "info"}
 """What commands were called before."""
 
 
