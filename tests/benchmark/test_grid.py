@@ -427,6 +427,6 @@ def test_nominal_data_have_the_published_numbers_and_cannot_be_read():
 
 
 def test_help_teaches_and_stays_light():
-    script = "import sys, scail.cli.main; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    script = "import sys, scail.cli.main, scail.cli.grid; print('torch' in sys.modules, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ, check=False)
     assert done.stdout.split() == ["False", "False"]

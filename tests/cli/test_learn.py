@@ -7,11 +7,13 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from scail.classifier.folder import look
 from scail.cli.main import main
 from tests.classifier.little import little_images
 
@@ -162,27 +164,53 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(model, run, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_diff_shows_what_the_last_learn_did_to_past_classes(run, tmp_path):
+def test_info_shows_what_the_last_learn_did_to_past_classes(run, tmp_path, monkeypatch):
     data, root = write_images(tmp_path / "first", "ant", "bee", each=10), tmp_path / "m"
     assert (
         run("learn", root, data, "--validation", "0.2", "--epochs", "1", "--image-size", "8", "--memory", "20")[0] == 0
     )
-    code, _, error = run("diff", root)
-    assert code == 2 and "no class was known before its last learn" in error
+    code, said, _ = run("info", root)
+    assert code == 0 and "no class was known before its last learn" in said
+    assert json.loads(run("info", root, "--json")[1])["last_learn"] is None
     run("learn", root, write_images(tmp_path / "more", "cat", each=10))
-    code, said, _ = run("diff", root)
-    assert code == 0 and "2 past classes, 4 held-out images: top-1" in said and "ant: " in said and "cat" not in said
-    found = json.loads(run("diff", root, "--json")[1])
-    assert found["images"] == 4 and set(found["classes"]) == {"ant", "bee"}
+    code, said, _ = run("info", root)
+    assert code == 0 and "2 past classes, 4 held-out images: top-1" in said and "cat: " not in said
     info = json.loads(run("info", root, "--json")[1])
+    found = info["last_learn"]
+    assert found["images"] == 4 and set(found["classes"]) == {"ant", "bee"}
+    for name, of in found["classes"].items():
+        assert (f"{name}: {of['before']} of 2 right before, {of['after']} after" in said) == (
+            of["before"] != of["after"]
+        )
     assert info["held_out"] + info["exemplars"] <= 20 and info["top1"] is not None
     pictures = list(root.rglob("*.png"))
     assert len(pictures) == info["held_out"] + info["exemplars"]
+    # The same with many classes: those that changed, the worst first, and not too many of them.
+    counts = {f"class {n}": [10, 9, n] for n in range(9)} | {"same": [10, 5, 5], "few": [2, 2, 0]}
+    seen = look(root)
+    many = replace(seen.manifest, difference=counts | {"better": [10, 1, 2], "best": [10, 0, 10]})
+    monkeypatch.setattr("scail.classifier.folder.look", lambda _: replace(seen, manifest=many))
+    lines = run("info", root)[1].splitlines()
+    at = lines.index("13 past classes, 122 held-out images: top-1 73.0 % before the last learn, 43.4 % after it")
+    assert lines[at + 1 : at + 4] == [
+        "  -2  few: 2 of 2 right before, 0 after",
+        "  -9  class 0: 9 of 10 right before, 0 after",
+        "  -8  class 1: 9 of 10 right before, 1 after",
+    ]
+    assert lines[at + 10 : at + 13] == [
+        "  -1  class 8: 9 of 10 right before, 8 after",
+        "      and 2 more that changed; --json has all",
+        "state 0: ant, bee",
+    ]
+    found = json.loads(run("info", root, "--json")[1])["last_learn"]
+    assert found["classes"]["few"] == {"images": 2, "before": 2, "after": 0} and len(found["classes"]) == 13
+    assert found["top1_before"] == pytest.approx(100 * 89 / 122)
 
 
-def test_diff_without_held_out_images_says_what_to_do(model, run):
-    code, _, error = run("diff", model)
-    assert code == 2 and "no images are held out; begin the model with learn --validation 0.1" in error
+def test_info_without_held_out_images_says_what_to_do(model, run):
+    code, said, _ = run("info", model)
+    assert code == 0 and "no images are held out; begin the model with learn --validation 0.1" in said
+    assert json.loads(run("info", model, "--json")[1])["last_learn"] is None
 
 
 def test_forget_says_what_stays(model, run):
@@ -223,5 +251,9 @@ def test_a_list_file_and_a_folder_with_its_own_test_images(run, tmp_path):
 
 
 def test_the_commands_import_nothing_heavy():
-    code = "import sys, scail.cli.main; sys.exit(any(m in sys.modules for m in ('torch', 'numpy', 'PIL', 'onnx')))"
+    code = (
+        "import sys; from importlib import import_module; from scail.cli.main import COMMANDS\n"
+        "for command in COMMANDS.values(): import_module(command.place.partition(':')[0])\n"
+        "sys.exit(any(m in sys.modules for m in ('torch', 'numpy', 'PIL', 'onnx')))"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

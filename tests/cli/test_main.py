@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import scail as package
 from scail.benchmark.trajectory import trajectories_in
-from scail.cli.main import main
+from scail.cli.main import COMMANDS, main
 from scail.config.options import RunOptions, experiment_of
 
 TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "1"]
@@ -290,6 +293,33 @@ def test_help_teaches(capsys, arguments):
     assert code == 0 and "usage: scail" in out
 
 
+def test_the_overview_is_one_screen_with_every_command_in_its_group(capsys):
+    code, out, _ = call(capsys, "--help")
+    lines = out.splitlines()
+    assert code == 0 and call(capsys, "-h")[1] == out and lines[-1].startswith("`scail COMMAND --help`")
+    assert len(lines) < 24 and all(len(line) <= 80 for line in lines)  # and the prompt below it
+    for name, command in COMMANDS.items():
+        (at,) = (n for n, line in enumerate(lines) if line.split()[:1] == [name])
+        assert command.summary in lines[at]
+        assert next(line for line in reversed(lines[:at]) if line.endswith(":")) == f"{command.group}:"
+    code, out_alone, err = call(capsys)
+    assert (code, out_alone, err) == (2, "", out)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_found_and_explains_itself(capsys, name):
+    module, _, kind = COMMANDS[name].place.partition(":")
+    command = getattr(import_module(module), kind)
+    assert dataclasses.is_dataclass(command) and command.__dataclass_params__.frozen and "__call__" in vars(command)
+    code, out, _ = call(capsys, name, "--help")
+    assert code == 0 and f"usage: scail {name} " in out and "None" not in out
+    assert out.splitlines()[0].split() == command.__doc__.split()[: len(out.splitlines()[0].split())]
+
+
+def test_the_version(capsys):
+    assert call(capsys, "--version")[:2] == (0, f"scail {package.__version__}\n")
+
+
 def test_help_imports_nothing_heavy():
     script = (
         "import sys; sys.argv = ['scail', '--help']\ntry:\n import scail.cli.main; scail.cli.main.main()\nfinally:\n "
@@ -297,6 +327,18 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "[]", done.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["recipes"], ["store", "ls", "--help"]])
+def test_only_the_module_of_the_command_is_imported(words):
+    script = (
+        f"import sys, scail.cli.main\ntry:\n scail.cli.main.main({words})\nfinally:\n "
+        "print(sorted(m for m in sys.modules if m == 'tyro' or m.startswith('scail.cli.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    module = {"recipes": "reference", "store": "store"}.get(words[0])
+    expected = ["scail.cli.main", f"scail.cli.{module}", "tyro"] if module else ["scail.cli.main"]
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == str(expected), done.stdout + done.stderr
 
 
 def test_listings(capsys):
@@ -316,9 +358,27 @@ def test_recipes_are_listed_and_printed_in_full(capsys):
 
 
 def test_unknown_commands_and_options_are_errors(capsys):
-    assert call(capsys, "fly")[0] == 2
+    code, _, err = call(capsys, "fly")
+    assert code == 2 and "unknown command 'fly'; known: run, grid" in err
+    code, _, err = call(capsys, "evalute")
+    assert code == 2 and "unknown command 'evalute'; did you mean `scail evaluate`?" in err
+    code, _, err = call(capsys, "--dataset", "digits", "run")
+    assert code == 2 and "--dataset: expected a command before options" in err
+    code, _, err = call(capsys, "results", "kept", "--out", "document.md")
+    assert code == 2 and "unknown command 'results'; `scail paper` does that now" in err
+    assert "unknown command 'diff'; `scail info` does that now" in call(capsys, "diff", "model")[2]
     assert call(capsys, "run", "--flie", "1")[0] == 2
     assert call(capsys)[0] == 2
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    read, write = os.pipe()
+    os.close(read)
+    for words in (["--help"], ["run", "--help"], ["recipes"]):
+        command = [sys.executable, "-m", "scail", *words]
+        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.returncode, done.stderr) == (141, "")
+    os.close(write)
 
 
 class TestStore:

@@ -11,7 +11,8 @@ import numpy as np
 
 from scail.config.recipes import quick
 from scail.evaluation import ERROR_KINDS
-from scail.results.run_directory import AVERAGING, Row, RunDirectory, Sheet, summarise, write_text
+from scail.results.run_directory import AVERAGING, Row, RunDirectory, Sheet, summarise
+from scail.storage.atomic import write_text
 
 LABELS = {"ft": "FT", "ft_nem": "FT^NEM", "ft_l2": "FT^L2", "ft_init_l2": "FT_init^L2", "scail": "ScaIL", "wa": "WA"}
 

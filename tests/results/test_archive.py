@@ -124,7 +124,7 @@ class TestArchive:
         code, said, _ = call(capsys, *arguments, "--out", tmp_path / "again")
         assert code == 0 and "0 configurations were run" in said and "Full" in said
         assert (results / "digits-z2-b8-seed1.jsonl").read_bytes() == before
-        call(capsys, "results", results, "--out", tmp_path / "results.md")
+        call(capsys, "paper", results, "--out", tmp_path / "results.md")
         how = [line for line in (tmp_path / "results.md").read_text().splitlines() if line.startswith("| `scail")]
         assert sorted(line.split("|")[5].strip() for line in how) == ["1", "2"]  # the run that has Full is counted once
 
@@ -212,7 +212,7 @@ class TestArchive:
         assert [r.top5 for r in found.rows if r.method == "ft"] == [r["top5"] for r in run]
         before = json.loads((place / "run" / "digits-z3-b12-seed1" / "config.json").read_text())
         assert Archive(results).find(before).rows == Archive(place / "kept").find(before).rows
-        call(capsys, "results", results, "--out", tmp_path / "two.md")
+        call(capsys, "paper", results, "--out", tmp_path / "two.md")
         settings = [line for line in (tmp_path / "two.md").read_text().splitlines() if "; Z=3, B=10 %" in line]
         full = f"{next(r.top5 for r in found.rows if r.method == 'full'):.1f} |"
         assert [line.split(";")[0] for line in settings[:2]] == ["| base", "| later lr 0.05"]
@@ -295,14 +295,14 @@ class TestArchive:
     )  # fmt: skip
     def test_other_files_are_clear_errors(self, text, tmp_path, capsys):
         (tmp_path / "a.jsonl").write_text(text)
-        code, _, said = call(capsys, "results", tmp_path)
+        code, _, said = call(capsys, "paper", tmp_path)
         assert code == 2 and "a.jsonl: not a file of results" in said
 
 
 class TestDocument:
     def test_it_has_tables_errors_and_how(self, place, capsys, tmp_path):
         out = tmp_path / "results.md"
-        code, said, _ = call(capsys, "results", place / "kept", "--out", out)
+        code, said, _ = call(capsys, "paper", place / "kept", "--out", out)
         text = out.read_text()
         assert code == 0 and "2 configurations" in said
         assert (tmp_path / "images" / "results.png").stat().st_size > 1000
@@ -318,7 +318,7 @@ class TestDocument:
             (tmp_path / path.name).write_bytes(path.read_bytes())
         call(capsys, "grid", tmp_path / "grid.yaml", "--jobs", 1, "--methods", "ft", "--out", tmp_path / "run",
              "--store", place / "store", "--results", tmp_path)  # fmt: skip
-        code, _, _ = call(capsys, "results", tmp_path, "--out", tmp_path / "two.md")
+        code, _, _ = call(capsys, "paper", tmp_path, "--out", tmp_path / "two.md")
         text = (tmp_path / "two.md").read_text()
         assert code == 0 and "## 2 settings" in text and "claim" not in text
         mine = next(line for line in text.splitlines() if line.startswith("| keep past rows yes; Z=3, B=10 % (12) |"))
@@ -342,7 +342,7 @@ class TestDocument:
     @pytest.mark.parametrize("name", [*sorted(p.stem for p in (ROOT / "docs").glob("results*.md")), "tuning"])
     def test_documents_about_numbers_are_what_the_tool_makes_of_them(self, name):
         text = (ROOT / "docs" / f"{name}.md").read_text()
-        made = re.search(r"Made by `(scail results (\S+) --out \S+)`", text)
+        made = re.search(r"Made by `(scail paper (\S+) --out \S+)`", text)
         assert made is not None
         groups = group_by_settings(Archive(ROOT / made[2]).all())
         assert document(groups, f"images/{name}.png", made[1].split()) == text, f"run {made[1]}"
@@ -358,9 +358,30 @@ class TestDocument:
             assert re.search(rf"\b{count}\s+are\s+{verdict.removesuffix(' shown')}\b", said)
 
     def test_no_folder_and_no_results_are_clear_errors(self, capsys, tmp_path):
-        assert "no such folder" in call(capsys, "results", tmp_path / "none")[2]
-        code, _, said = call(capsys, "results", tmp_path)
+        assert "no such folder" in call(capsys, "paper", tmp_path / "none")[2]
+        code, _, said = call(capsys, "paper", tmp_path)
         assert code == 2 and "no results there" in said
+
+    def test_runs_and_kept_numbers_are_not_mixed_and_only_the_latter_make_a_document(self, place, capsys, tmp_path):
+        kept, runs = place / "kept", place / "run"
+        for words, message in (
+            ((kept, runs), f"{kept} holds kept numbers, {runs} holds runs; give one kind at a time"),
+            ((kept, kept), "a document is about one such folder"),
+            ((runs, "--out", tmp_path / "x.md"), "runs are only printed; a document is made of kept numbers"),
+            ((), "no folder was given; give folders of `scail run`"),
+        ):
+            code, _, said = call(capsys, "paper", *words)
+            assert code == 2 and message in said
+        assert not list(tmp_path.iterdir())
+        assert "matches no published cell" in call(capsys, "paper", runs)[1]
+        assert "matches no published cell" in call(capsys, "paper", runs / "digits-z3-b12-seed1")[1]
+
+    def test_without_out_it_goes_beside_the_numbers_and_says_how_it_was_made(self, place, capsys, tmp_path):
+        shutil.copytree(place / "kept", tmp_path / "kept")
+        code, said, _ = call(capsys, "paper", tmp_path / "kept")
+        assert code == 0 and str(tmp_path / "kept" / "results.md") in said
+        text = (tmp_path / "kept" / "results.md").read_text()
+        assert f"Made by `scail paper {tmp_path / 'kept'}`; not written by hand." in text
 
 
 A, B, C = ("ft", "random"), ("scail", "random"), ("bic", "herding")

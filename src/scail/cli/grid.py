@@ -66,9 +66,12 @@ class GridCommand(CommandOptions, TrainingOptions, _Which):
     plan: bool = False
     """Print the plan, and end."""
 
+    def __call__(self) -> None:
+        """Plan, run what is not finished, and print the table."""
+        _run_grid(self)
 
-def grid_command(grid: GridCommand) -> None:
-    """Plan, run what is not finished, and print the table."""
+
+def _run_grid(grid: GridCommand) -> None:
     from rich.console import Console
 
     from scail.benchmark.grid import is_finished, settle_grid

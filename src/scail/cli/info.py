@@ -1,70 +1,51 @@
-"""`scail info` and `scail diff`: look at the classifier in a folder. Nothing but its manifest is read."""
+"""`scail info`: look at the classifier in a folder. Nothing but its manifest is read."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scail.cli.learn import Model
+from scail.cli.learn import ModelFolder
 
 if TYPE_CHECKING:
     from scail.classifier.folder import Look
     from scail.classifier.inputs import Shape
 
-
-@dataclass(frozen=True)
-class Info:
-    """Show a model: its classes by state, its memory, sizes and history."""
-
-    model: Model
-    """The folder of the model."""
-    json: bool = False
-    """As JSON: top1, top5 (on held-out images), classes, memory, exemplars, and all else that is known."""
+_MOST_CLASSES = 10  # that changed in the last learn; all of them are in the JSON
 
 
 @dataclass(frozen=True)
-class Diff:
-    """What the last learn did to the classes that were known before, on images held out (`learn --validation`)."""
+class InfoCommand:
+    """Show a model: its classes by state, its memory, its size and its history.
 
-    model: Model
+    It also shows what the last learn did to the classes that were known before, on images that were held out. These
+    are there if the model was begun with `scail learn --validation 0.1`.
+
+      scail info pets
+      scail info pets --json
+    """
+
+    model: ModelFolder
     """The folder of the model."""
     json: bool = False
-    """As JSON: per class images, and how many were right before and after."""
+    """Print JSON: top1 and top5 on held-out images, classes, memory, exemplars, last_learn, and all else that is
+    known."""
 
+    def __call__(self) -> None:
+        """Show what the manifest says."""
+        from scail.classifier.folder import look
 
-def info_command(command: Info) -> None:
-    """Show what the manifest says."""
-    from scail.classifier.folder import look
-    from scail.cli.store import human_size
-
-    seen = look(command.model)
-    manifest, known = seen.manifest, _known(seen)
-    if command.json:
-        print(json.dumps(known, indent=1, ensure_ascii=False))
-        return
-    settings = manifest.settings
-    chosen = f"{settings.select} exemplars" if settings.select else "no exemplars"
-    states = f"{len(known['states'])} state(s), {manifest.calls} call(s) of learn"
-    print(f"{command.model}: {known['classes']} classes in {states}")
-    print(
-        f"method {settings.method}, {chosen}; network {settings.experiment.recipe.network}, "
-        f"images {_size(settings.shape)}"
-    )
-    print(
-        f"memory: {known['exemplars']} exemplars and {known['held_out']} held-out images, at most {settings.memory} "
-        f"together; {human_size(seen.size)} on disk"
-    )
-    if known["top1"] is not None:
-        print(f"held-out images after the last learn: top-1 {known['top1']:.1f} %, top-5 {known['top5']:.1f} %")
-    for state, names in known["states"].items():
-        print(f"state {state}: {', '.join(names)}")
-    for record in manifest.history:
-        more = f", more of {len(record['more'])}" if record.get("more") else ""
-        print(
-            f"{record.get('when')}: {len(record.get('new', []))} new class(es){more}, {record.get('images')} images, "
-            f"{record.get('seconds')} s"
-        )
+        seen = look(self.model)
+        known = _known(seen)
+        if self.json:
+            print(json.dumps(known, indent=1, ensure_ascii=False))
+            return
+        print(f"{self.model}: {known['classes']} classes in {len(known['states'])} state(s), ", end="")
+        print(f"{known['calls']} call(s) of learn")
+        for line in (*_summary(seen, known), *_last_learn(seen, known["last_learn"]), *_history(known)):
+            print(line)
 
 
 def _known(seen: Look) -> dict[str, Any]:
@@ -80,36 +61,64 @@ def _known(seen: Look) -> dict[str, Any]:
         "select": settings.select, "network": settings.experiment.recipe.network, "states": states,
         "shape": [settings.shape.channels, settings.shape.height, settings.shape.width], "bytes": seen.size,
         "calls": manifest.calls, "changed": manifest.changed, "scail": manifest.scail, "history": manifest.history,
+        "last_learn": _difference(manifest.difference),
         "exemplars_per_class": {one.name: len(one.exemplars) for one in manifest.classes},
     }  # fmt: skip
+
+
+def _difference(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Held-out images of past classes, and how many were right before and after the last learn: of all, and of each."""
+    if not found:
+        return None
+    images, before, after = (sum(counts[i] for counts in found.values()) for i in range(3))
+    classes = {name: dict(zip(("images", "before", "after"), counts, strict=True)) for name, counts in found.items()}
+    share = 100 / images
+    return {"images": images, "top1_before": share * before, "top1_after": share * after, "classes": classes}
+
+
+def _summary(seen: Look, known: dict[str, Any]) -> Iterator[str]:
+    from scail.cli.store import human_size
+
+    settings = seen.manifest.settings
+    chosen = f"{settings.select} exemplars" if settings.select else "no exemplars"
+    yield f"method {settings.method}, {chosen}; network {known['network']}, images {_size(settings.shape)}"
+    kept = f"{known['exemplars']} exemplars and {known['held_out']} held-out images"
+    yield f"memory: {kept}, at most {settings.memory} together; {human_size(seen.size)} on disk"
+    if known["top1"] is not None:
+        yield f"held-out images after the last learn: top-1 {known['top1']:.1f} %, top-5 {known['top5']:.1f} %"
 
 
 def _size(shape: Shape) -> str:
     return f"{shape.height} x {shape.width}, {'colour' if shape.channels == 3 else 'grey'}"
 
 
-def diff_command(command: Diff) -> None:
-    """Show what the last learn did to past classes."""
-    from scail.classifier.folder import look
-
-    manifest = look(command.model).manifest
-    if manifest.settings.held_out_places == 0:
-        raise ValueError(
-            f"{command.model}: no images are held out; begin the model with learn --validation 0.1, or give images of "
-            "your own to scail evaluate before and after a learn"
+def _last_learn(seen: Look, found: dict[str, Any] | None) -> Iterator[str]:
+    """What it did to past classes: one line on all, then those that changed, the worst first."""
+    if seen.manifest.settings.held_out_places == 0:
+        yield (
+            "past classes cannot be compared: no images are held out; begin the model with learn --validation 0.1, or "
+            "give images of your own to scail evaluate before and after a learn"
         )
-    found = manifest.difference
-    if not found:
-        raise ValueError(f"{command.model}: no class was known before its last learn: there is nothing to compare")
-    before, after, images = (sum(values[i] for values in found.values()) for i in (1, 2, 0))
-    if command.json:
-        per_class = {name: dict(zip(("images", "before", "after"), v, strict=True)) for name, v in found.items()}
-        totals = {"images": images, "top1_before": 100 * before / images, "top1_after": 100 * after / images}
-        print(json.dumps(totals | {"classes": per_class}, indent=1, ensure_ascii=False))
-        return
-    print(
-        f"{len(found)} past classes, {images} held-out images: top-1 {100 * before / images:.1f} % before the last "
-        f"learn, {100 * after / images:.1f} % after it"
-    )
-    for name, (count, then, now) in sorted(found.items(), key=lambda item: (item[1][2] - item[1][1]) / item[1][0]):
-        print(f"{now - then:+4d}  {name}: {then} of {count} right before, {now} after")
+    elif found is None:
+        yield "no class was known before its last learn: there is nothing to compare"
+    else:
+        classes = [(name, of["images"], of["before"], of["after"]) for name, of in found["classes"].items()]
+        yield (
+            f"{len(classes)} past classes, {found['images']} held-out images: top-1 {found['top1_before']:.1f} % "
+            f"before the last learn, {found['top1_after']:.1f} % after it"
+        )
+        changed = [one for one in classes if one[2] != one[3]]
+        changed.sort(key=lambda one: (one[3] - one[2]) / one[1])
+        for name, images, before, after in changed[:_MOST_CLASSES]:
+            yield f"{after - before:+4d}  {name}: {before} of {images} right before, {after} after"
+        if len(changed) > _MOST_CLASSES:
+            yield f"      and {len(changed) - _MOST_CLASSES} more that changed; --json has all"
+
+
+def _history(known: dict[str, Any]) -> Iterator[str]:
+    for state, names in known["states"].items():
+        yield f"state {state}: {', '.join(names)}"
+    for record in known["history"]:
+        more = f", more of {len(record['more'])}" if record.get("more") else ""
+        new, images, seconds = len(record.get("new", [])), record.get("images"), record.get("seconds")
+        yield f"{record.get('when')}: {new} new class(es){more}, {images} images, {seconds} s"

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from scail.classifier.incremental_classifier import IncrementalClassifier
     from scail.training import Progress
 
-Model = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+ModelFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
 
 
 @dataclass(frozen=True)
-class Learn:
+class LearnCommand:
     """Learn classes into a model: a new one, or one that has learned before and keeps at most B images of it.
 
     The folder MODEL answers as before until the new state takes its place in one step. Interrupted or killed, nothing
@@ -31,7 +31,7 @@ class Learn:
     `scail predict pets some.jpg`. Options marked * are fixed by the first learn.
     """
 
-    model: Model
+    model: ModelFolder
     """The folder of the model."""
     data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
     """What to learn: a folder with a sub-folder of images per class, a list file, hf:owner/name, or a name of
@@ -68,69 +68,67 @@ class Learn:
     no_wait: bool = False
     """Stop with an error if another process is learning into this model, instead of waiting for it."""
 
+    def __call__(self) -> None:
+        """Learn, and say what came of it."""
+        epochs = _epochs(self.epochs)
+        from scail.classifier.folder import look
+        from scail.classifier.in_folder import learn_into
+        from scail.classifier.model import check_method
+        from scail.cli.store import human_size
+        from scail.runtime.allocation import keep_freed_memory
+
+        first = None
+        if not (self.model / "manifest.json").exists():  # what cannot be learned leaves no folder behind
+            new = _new(self)
+            check_method(new.method, new.memory)
+            first = read_data(self.data, new, self.classes, self.broken)
+
+        def prepared(clf: IncrementalClassifier) -> tuple[Any, list[str]]:
+            clf.epochs, clf.accelerator = epochs, self.accelerator
+            if clf.has_learned:
+                _check_fixed(self, clf)
+                if self.method is not None:
+                    clf.use(self.method)
+            read = None if clf.has_learned else first
+            images, names, mirror = read or read_data(self.data, clf, self.classes, self.broken)
+            if not clf.has_learned:
+                clf.mirror = mirror and not self.no_mirror
+            return images, names
+
+        keep_freed_memory()
+        with progress_bar() as report:
+            clf = learn_into(
+                self.model, prepared, make=lambda: _new(self), wait=not self.no_wait, say=_say, report=report
+            )
+        model = clf.model_
+        kept = len(model.exemplars.memory) + len(model.held_out.memory)
+        _say(
+            f"{self.model}: {len(model.classes)} classes in {len(model.states())} state(s), {kept} of at most "
+            f"{model.settings.memory} images kept, {human_size(look(self.model).size)}"
+        )
+
 
 @dataclass(frozen=True)
-class Forget:
+class ForgetCommand:
     """Take a class out of a model: its exemplars, rows, statistics, held-out images, and unfinished work.
 
     The weights of the network carry traces of it until the model is trained anew without it.
     """
 
-    model: Model
+    model: ModelFolder
     """The folder of the model."""
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
     """The class to forget."""
     no_wait: bool = False
     """Stop with an error if another process is learning into this model, instead of waiting for it."""
 
+    def __call__(self) -> None:
+        """Forget, and say what cannot be forgotten."""
+        from scail.classifier.forgetting import TRACES
+        from scail.classifier.in_folder import forget_in
 
-def learn_command(command: Learn) -> None:
-    """Learn, and say what came of it."""
-    epochs = _epochs(command.epochs)
-    from scail.classifier.folder import look
-    from scail.classifier.in_folder import learn_into
-    from scail.classifier.model import check_method
-    from scail.cli.store import human_size
-    from scail.runtime.allocation import keep_freed_memory
-
-    first = None
-    if not (command.model / "manifest.json").exists():  # what cannot be learned leaves no folder behind
-        new = _new(command)
-        check_method(new.method, new.memory)
-        first = read_data(command.data, new, command.classes, command.broken)
-
-    def prepared(clf: IncrementalClassifier) -> tuple[Any, list[str]]:
-        clf.epochs, clf.accelerator = epochs, command.accelerator
-        if clf.has_learned:
-            _check_fixed(command, clf)
-            if command.method is not None:
-                clf.use(command.method)
-        read = None if clf.has_learned else first
-        images, names, mirror = read or read_data(command.data, clf, command.classes, command.broken)
-        if not clf.has_learned:
-            clf.mirror = mirror and not command.no_mirror
-        return images, names
-
-    keep_freed_memory()
-    with progress_bar() as report:
-        clf = learn_into(
-            command.model, prepared, make=lambda: _new(command), wait=not command.no_wait, say=_say, report=report
-        )
-    model = clf.model_
-    kept = len(model.exemplars.memory) + len(model.held_out.memory)
-    _say(
-        f"{command.model}: {len(model.classes)} classes in {len(model.states())} state(s), {kept} of at most "
-        f"{model.settings.memory} images kept, {human_size(look(command.model).size)}"
-    )
-
-
-def forget_command(command: Forget) -> None:
-    """Forget, and say what cannot be forgotten."""
-    from scail.classifier.forgetting import TRACES
-    from scail.classifier.in_folder import forget_in
-
-    forget_in(command.model, command.name, wait=not command.no_wait, say=_say)
-    _say(f"{command.model}: {command.name!r} is forgotten: exemplars, rows, statistics and unfinished work. {TRACES}")
+        forget_in(self.model, self.name, wait=not self.no_wait, say=_say)
+        _say(f"{self.model}: {self.name!r} is forgotten: exemplars, rows, statistics and unfinished work. {TRACES}")
 
 
 def read_data(
@@ -169,7 +167,7 @@ def read_data(
     return images, [names[c] for c in split.labels.tolist()], mirror
 
 
-def _new(command: Learn) -> IncrementalClassifier:
+def _new(command: LearnCommand) -> IncrementalClassifier:
     from scail.classifier.incremental_classifier import IncrementalClassifier
 
     given = {name: getattr(command, name) for name in _FIXED if getattr(command, name) is not None}
@@ -179,7 +177,7 @@ def _new(command: Learn) -> IncrementalClassifier:
 _FIXED = ("memory", "validation", "backbone", "backbone_weights", "recipe", "image_size", "seed")
 
 
-def _check_fixed(command: Learn, clf: IncrementalClassifier) -> None:
+def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
     """Options that were fixed by the first learn may be given again, but not with other values."""
     settings = clf.model_.settings
     now: dict[str, Any] = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from scail.cli.learn import Model
+from scail.cli.learn import ModelFolder
 
 if TYPE_CHECKING:
     from scail.classifier.incremental_classifier import IncrementalClassifier
@@ -21,14 +21,14 @@ _BATCH = 256
 
 
 @dataclass(frozen=True)
-class Predict:
+class PredictCommand:
     """Classify images: files, folders (all images in them), or a list of paths on standard input.
 
     One line per image, as they are done. An image that cannot be read is named on standard error, the others are
     classified all the same, and the exit code is 2.
     """
 
-    model: Model
+    model: ModelFolder
     """The folder of the model."""
     paths: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[PATH ...]")] = ()
     """Images and folders of images; none, or -: paths are read from standard input, one per line."""
@@ -41,12 +41,39 @@ class Predict:
     csv: bool = False
     """CSV with a header: path, rank, class, probability."""
 
+    def __call__(self) -> None:
+        """Classify, line by line."""
+        if self.json and self.csv:
+            raise ValueError("--json and --csv: give one of them")
+        if self.top < 1:
+            raise ValueError(f"--top {self.top}: expected 1 or more")
+        paths = list(_images(self.paths))
+        clf = _load(self.model, self.method)
+        table = csv.writer(sys.stdout, lineterminator="\n")
+        if self.csv:
+            table.writerow(("path", "rank", "class", "probability"))
+        broken = 0
+        for begin in range(0, len(paths), _BATCH):
+            sound, pixels = _readable(paths[begin : begin + _BATCH], clf)
+            broken += len(paths[begin : begin + _BATCH]) - len(sound)
+            for path, best in zip(sound, clf.top_k(pixels, self.top), strict=True):
+                if self.json:
+                    found = [{"class": name, "probability": chance} for name, chance in best]
+                    print(json.dumps({"path": path, "top": found}, ensure_ascii=False))
+                elif self.csv:
+                    table.writerows((path, rank, name, f"{p:.6f}") for rank, (name, p) in enumerate(best, 1))
+                else:
+                    print(f"{path}\t" + "\t".join(f"{name} {100 * p:.1f} %" for name, p in best))
+            sys.stdout.flush()
+        if broken:
+            raise ValueError(f"{broken} of {len(paths)} images could not be read; the others are classified")
+
 
 @dataclass(frozen=True)
-class Evaluate:
+class EvaluateCommand:
     """Measure a model on labelled images that it did not learn."""
 
-    model: Model
+    model: ModelFolder
     """The folder of the model."""
     data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
     """Images, as for `scail learn`; where the data have test images of their own, those."""
@@ -57,45 +84,41 @@ class Evaluate:
     json: bool = False
     """As JSON: top1, top5, images, classes, memory, exemplars."""
 
+    def __call__(self) -> None:
+        """Measure, and print."""
+        from scail.classifier.model import counts_of
+        from scail.cli.learn import read_data
+
+        clf = _load(self.model, self.method)
+        images, names, _ = read_data(self.data, clf, self.classes, "error", test=True)
+        found: dict[str, Any] = {**clf.accuracy(images, names), **counts_of(clf.model_)}
+        if self.json:
+            print(json.dumps(found | {"method": clf.model_.settings.method}, indent=1))
+            return
+        print(
+            f"{found['images']} images: top-1 {found['top1']:.1f} %, top-5 {found['top5']:.1f} % "
+            f"({found['classes']} classes, {found['exemplars']} exemplars, memory of {found['memory']} images)"
+        )
+
 
 @dataclass(frozen=True)
-class Export:
+class ExportCommand:
     """Write a model as one file that other programs can run."""
 
-    model: Model
+    model: ModelFolder
     """The folder of the model."""
     onnx: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """The ONNX file to write: uint8 images in, scores out, class names in its metadata."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """With the head of another method on the same trajectory."""
 
+    def __call__(self) -> None:
+        """Write the file."""
+        from scail.classifier.export import export_onnx
 
-def predict_command(command: Predict) -> None:
-    """Classify, line by line."""
-    if command.json and command.csv:
-        raise ValueError("--json and --csv: give one of them")
-    if command.top < 1:
-        raise ValueError(f"--top {command.top}: expected 1 or more")
-    paths = list(_images(command.paths))
-    clf = _load(command.model, command.method)
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    if command.csv:
-        table.writerow(("path", "rank", "class", "probability"))
-    broken = 0
-    for begin in range(0, len(paths), _BATCH):
-        sound, pixels = _readable(paths[begin : begin + _BATCH], clf)
-        broken += len(paths[begin : begin + _BATCH]) - len(sound)
-        for path, best in zip(sound, clf.top_k(pixels, command.top), strict=True):
-            if command.json:
-                found = [{"class": name, "probability": chance} for name, chance in best]
-                print(json.dumps({"path": path, "top": found}, ensure_ascii=False))
-            elif command.csv:
-                table.writerows((path, rank, name, f"{p:.6f}") for rank, (name, p) in enumerate(best, 1))
-            else:
-                print(f"{path}\t" + "\t".join(f"{name} {100 * p:.1f} %" for name, p in best))
-        sys.stdout.flush()
-    if broken:
-        raise ValueError(f"{broken} of {len(paths)} images could not be read; the others are classified")
+        clf = _load(self.model, self.method)
+        export_onnx(clf.model_, self.onnx)
+        print(f"{self.onnx}: {len(clf.classes_)} classes, method {clf.model_.settings.method}; input: uint8 images")
 
 
 def _images(paths: tuple[str, ...]) -> Iterator[str]:
@@ -140,29 +163,3 @@ def _load(folder: Path, method: str | None) -> IncrementalClassifier:
 
     clf = IncrementalClassifier.load(folder, verbose=False, pictures=False)
     return clf if method is None else clf.use(method)
-
-
-def evaluate_command(command: Evaluate) -> None:
-    """Measure, and print."""
-    from scail.classifier.model import counts_of
-    from scail.cli.learn import read_data
-
-    clf = _load(command.model, command.method)
-    images, names, _ = read_data(command.data, clf, command.classes, "error", test=True)
-    found: dict[str, Any] = {**clf.accuracy(images, names), **counts_of(clf.model_)}
-    if command.json:
-        print(json.dumps(found | {"method": clf.model_.settings.method}, indent=1))
-        return
-    print(
-        f"{found['images']} images: top-1 {found['top1']:.1f} %, top-5 {found['top5']:.1f} % "
-        f"({found['classes']} classes, {found['exemplars']} exemplars, memory of {found['memory']} images)"
-    )
-
-
-def export_command(command: Export) -> None:
-    """Write the file."""
-    from scail.classifier.export import export_onnx
-
-    clf = _load(command.model, command.method)
-    export_onnx(clf.model_, command.onnx)
-    print(f"{command.onnx}: {len(clf.classes_)} classes, method {clf.model_.settings.method}; input: uint8 images")

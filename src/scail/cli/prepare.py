@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Prepare:
+class PrepareCommand:
     """Make a packed copy of a data set that trains faster, or crop the faces of VGGFace2.
 
     `scail prepare DATASET --size 256` scales every image down once and packs them into a few large files;
@@ -55,19 +55,18 @@ class Prepare:
     several: Literal["largest", "central"] = "largest"
     """Faces: which one of several is taken."""
 
-
-def prepare_command(command: Prepare) -> None:
-    """Crop faces, or pack."""
-    if command.source is None:
-        _pack(command)
-    elif command.dataset != "vggface2":
-        raise ValueError(
-            f"SRC {command.source}: only vggface2 has faces to crop; to pack: scail prepare DATASET --size N"
-        )
-    elif command.target is None:
-        raise ValueError("scail prepare vggface2 SRC DST: give the folder for the cropped faces too")
-    else:
-        _crop(command, command.source, command.target)
+    def __call__(self) -> None:
+        """Crop faces, or pack."""
+        if self.source is None:
+            _pack(self)
+        elif self.dataset != "vggface2":
+            raise ValueError(
+                f"SRC {self.source}: only vggface2 has faces to crop; to pack: scail prepare DATASET --size N"
+            )
+        elif self.target is None:
+            raise ValueError("scail prepare vggface2 SRC DST: give the folder for the cropped faces too")
+        else:
+            _crop(self, self.source, self.target)
 
 
 def _cores(asked: int | None) -> int:
@@ -82,7 +81,7 @@ def _progress() -> Progress:
     return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
 
-def _pack(command: Prepare) -> None:
+def _pack(command: PrepareCommand) -> None:
     from scail.datasets import DataSettings, load_dataset
     from scail.datasets.images.on_disk import ImageTable
     from scail.datasets.images.packed import pack
@@ -110,7 +109,7 @@ def _pack(command: Prepare) -> None:
     print(f"{count} images of {len(dataset.class_names)} classes in {taken / 1e6:.0f} MB: scail run --dataset {out}")
 
 
-def _crop(command: Prepare, source: Path, target: Path) -> None:
+def _crop(command: PrepareCommand, source: Path, target: Path) -> None:
     from scail.datasets.faces.crop import LOG, FaceSettings, crop_faces
 
     settings = FaceSettings(no_face=command.no_face, several=command.several)

@@ -10,7 +10,7 @@ import tyro
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportCommand:
     """Write a page about runs, and their figures and tables for papers. Nothing is trained.
 
     Give folders of `scail run` or `scail grid`. The page, report.html, is one file that needs no network. Figures are
@@ -20,28 +20,31 @@ class Report:
     Try `scail report runs/demo`, or `scail report runs/a runs/b --out compared`.
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_GRID")]
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_GRID")] = ()
     """Folders of runs or grids."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where report.html, figures/ and tables/ go. Default: into the folder itself, where one is given."""
     formats: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "pdf,svg,png"
     """Formats of the figures, separated by commas, or none. Of several seeds those of the first are drawn."""
 
+    def __call__(self) -> None:
+        """Write it, and say where."""
+        if not self.runs:
+            raise ValueError("no run was given; give folders of `scail run` or `scail grid`")
+        if self.out is None and len(self.runs) > 1:
+            raise ValueError("several folders: say where the report goes, with --out DIR")
+        out = self.out or self.runs[0]
+        if (
+            self.out is None
+            and out.is_dir()
+            and not any((out / name).exists() for name in ("config.json", "grid.json"))
+        ):
+            raise ValueError(f"{out}: not the folder of one run or grid: say where the report goes, with --out DIR")
+        formats = _formats(self.formats)
+        from scail.report.write import write_report
 
-def report_command(command: Report) -> None:
-    """Write it, and say where."""
-    if not command.runs:
-        raise ValueError("no run was given; give folders of `scail run` or `scail grid`")
-    if command.out is None and len(command.runs) > 1:
-        raise ValueError("several folders: say where the report goes, with --out DIR")
-    out = command.out or command.runs[0]
-    if command.out is None and out.is_dir() and not any((out / name).exists() for name in ("config.json", "grid.json")):
-        raise ValueError(f"{out}: not the folder of one run or grid: say where the report goes, with --out DIR")
-    formats = _formats(command.formats)
-    from scail.report.write import write_report
-
-    page = write_report(command.runs, out, formats)
-    print(f"Report: {page}; tables: {out / 'tables'}/" + (f"; figures: {out / 'figures'}/" if formats else ""))
+        page = write_report(self.runs, out, formats)
+        print(f"Report: {page}; tables: {out / 'tables'}/" + (f"; figures: {out / 'figures'}/" if formats else ""))
 
 
 def _formats(text: str) -> list[str]:

@@ -1,7 +1,8 @@
-"""`scail run`: its options, the configuration that they ask for, and the run itself."""
+"""`scail run`: one configuration, and the paper's table."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,11 +10,11 @@ from typing import Any
 
 from scail.config import Experiment
 from scail.config.options import CommandOptions, RunOptions, experiment_of
-from scail.runtime.launch import started_ranks
+from scail.runtime.launch import become_rank, launch, started_ranks
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(CommandOptions, RunOptions):
+class RunCommand(CommandOptions, RunOptions):
     """Train one configuration and print the paper's table.
 
     A network learns the classes in Z states, keeping at most B old images. All heads (FT, ScaIL, ...) are read from
@@ -24,6 +25,48 @@ class Run(CommandOptions, RunOptions):
     `scail run --states 20 --memory 1% --methods ft,scail --select herding --seeds 3 --out runs/mine`.
     """
 
+    def __call__(self) -> None:
+        """Run, and print the table; with several devices, in a process for each of them."""
+        devices, started = devices_of(self), started_ranks()
+        experiment, seeds = experiment_of(replace(self, devices=devices)), 1 if self.seeds is None else self.seeds
+        if devices * self.nodes > 1 and started is None:
+            from scail.benchmark.runner import check_counts
+
+            check_counts(experiment, seeds, self.jobs)  # what is wrong is said before any process is started
+            sys.exit(launch(_as_rank, self, devices, self.nodes))
+        if started is not None and started[0] > 0:  # rank 0 speaks and writes
+            from scail.benchmark.runner import run_experiment
+
+            run_experiment(experiment, seeds=seeds, jobs=self.jobs)
+        else:
+            self._lead(experiment, seeds)
+
+    def _lead(self, experiment: Experiment, seeds: int) -> None:
+        """Run as the only process, or as the one of several that speaks and writes."""
+        from rich.console import Console
+
+        from scail.benchmark.loggers import check_logger, logging_to
+        from scail.benchmark.runner import new_run_folder, run_experiment
+        from scail.cli.display import Display
+        from scail.report.table import caption, rich_table
+
+        if self.logger:
+            check_logger(self.logger)
+        console = Console()
+        out = self.out or (new_run_folder(experiment) if self.logger else None)  # logs are written from the start
+        with logging_to(self.logger, (out or Path()) / "logs", Display(console)) as (begin, receive):
+            results = run_experiment(
+                experiment, out, seeds=seeds, store=self.store, jobs=self.jobs, begin=begin, receive=receive
+            )
+        out, summary = results.directory, results.summary
+        console.print(rich_table(summary))
+        console.print(caption(summary), highlight=False, soft_wrap=True)
+        numbers = range(experiment.seed, experiment.seed + seeds)
+        page = write_report(out, summary, [out] if seeds == 1 else [out / f"seed-{n}" for n in numbers])
+        where = f"{summary['trained_epochs']} epochs trained, {summary['seconds']:.0f} s. Results, table and figures: "
+        console.print(f"{where}{out}/", highlight=False, soft_wrap=True)
+        console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)
+
 
 def devices_of(run: RunOptions) -> int:
     """Devices on each node: as given; else as many as torchrun has started, or one."""
@@ -33,9 +76,12 @@ def devices_of(run: RunOptions) -> int:
     return started[1] // run.nodes
 
 
-def experiment_here(run: RunOptions) -> Experiment:
-    """The experiment that is asked for, on as many devices as this process is one of."""
-    return experiment_of(replace(run, devices=devices_of(run)))
+def _as_rank(local: int, command: RunCommand, around: dict[str, str]) -> None:
+    """One of the processes of `scail run --devices`."""
+    from scail.cli.main import carry_out
+
+    become_rank(local, around)
+    carry_out(command)
 
 
 def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Path:
@@ -51,44 +97,3 @@ def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Pa
     page = write_page_of(out)
     write_text(out / "table.md", markdown_table(summary))
     return page
-
-
-def check_run(run: Run) -> None:
-    """What is wrong with the options is said before any process is started for them."""
-    from scail.benchmark.runner import check_counts
-
-    check_counts(experiment_here(run), 1 if run.seeds is None else run.seeds, run.jobs)
-
-
-def run_command(run: Run) -> None:
-    """Run, and print the table."""
-    experiment, seeds = experiment_here(run), 1 if run.seeds is None else run.seeds
-    from scail.benchmark.runner import new_run_folder, run_experiment
-
-    if (started_ranks() or (0, 1))[0] > 0:  # rank 0 writes, and shows what happens
-        run_experiment(experiment, seeds=seeds)
-        return
-    from rich.console import Console
-
-    from scail.benchmark.loggers import check_logger, logging_to
-    from scail.cli.display import Display
-    from scail.report.table import caption, rich_table
-
-    if run.logger:
-        check_logger(run.logger)
-    console = Console()
-    display = Display(console)
-    out = run.out or (new_run_folder(experiment) if run.logger else None)  # logs are written from the start
-    with logging_to(run.logger, (out or Path()) / "logs", display) as (begin, receive):
-        results = run_experiment(
-            experiment, out, seeds=seeds, store=run.store, jobs=run.jobs, begin=begin, receive=receive
-        )
-    out = results.directory
-    console.print(rich_table(results.summary))
-    console.print(caption(results.summary), highlight=False, soft_wrap=True)
-    numbers = range(experiment.seed, experiment.seed + seeds)
-    page = write_report(out, results.summary, [out] if seeds == 1 else [out / f"seed-{n}" for n in numbers])
-    trained, seconds = results.summary["trained_epochs"], results.summary["seconds"]
-    where = f"{trained} epochs trained, {seconds:.0f} s. Results, table and figures: {out}/"
-    console.print(where, highlight=False, soft_wrap=True)
-    console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)

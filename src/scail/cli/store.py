@@ -7,26 +7,51 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 if TYPE_CHECKING:
     from scail.storage.store import Listing, Store
 
-Place = Annotated[str | None, tyro.conf.arg(metavar="DIR")]
+Place = Annotated[str | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
 
 
 @dataclass(frozen=True)
-class Ls:
+class LsCommand:
     """List the states: what they are, their sizes, when they were last used, and how many build on each."""
 
     store: Place = None
     """Which store. Default: SCAIL_STORE, or the user's cache directory."""
 
+    def on(self, store: Store) -> None:
+        """Print the table of states."""
+        from rich.console import Console
+        from rich.table import Table
+
+        entries = store.listing()
+        dependents = _dependents(entries)
+        titles = ("key", "what", "data", "state", "seed", "exemplars", "memory", "size", "last used", "builds on")
+        table = Table(*titles, "needed by", box=None, pad_edge=False)
+        for item in entries:
+            made, facts = item.facts.get("made_from", {}), item.facts
+            what = facts.get("kind") or made.get("trainer", {}).get("trainer", "damaged")
+            own = (made.get(name) for name in ("seed", "select", "memory"))
+            values = (what, facts.get("dataset"), facts.get("state"), *own)
+            texts = ["" if value is None else str(value) for value in values]
+            table.add_row(
+                item.key[:10], *texts, human_size(item.size), human_age(item.used), item.previous[:10],
+                str(len(dependents.get(item.key, []))),
+            )  # fmt: skip
+        Console(width=None if sys.stdout.isatty() else 160).print(table)
+        unfinished = len(list((store.root / "unfinished").glob("[!.]*")))
+        total = human_size(sum(item.size for item in entries))
+        limit = human_size(store.limit)
+        print(f"{len(entries)} states, {total} of at most {limit}, {unfinished} unfinished: {store.root}")
+
 
 @dataclass(frozen=True)
-class Show:
+class ShowCommand:
     """Show all that is known of one state: what it was made from, what it builds on, and what builds on it."""
 
     key: Annotated[str, tyro.conf.Positional]
@@ -34,36 +59,77 @@ class Show:
     store: Place = None
     """Which store."""
 
+    def on(self, store: Store) -> None:
+        """Print it as JSON."""
+        entries = store.listing()
+        item = _one(entries, self.key)
+        dependents = sorted(other.key for other in _dependents(entries).get(item.key, []))
+        known = {
+            "key": item.key, "folder": str(store.root / "states" / item.key), "bytes": item.size,
+            "created": time.ctime(item.created), "last_used": time.ctime(item.used),
+            "builds_on": item.previous or None, "needed_by": dependents, "facts": item.facts,
+        }  # fmt: skip
+        print(json.dumps(known, indent=1, ensure_ascii=False))
+
 
 @dataclass(frozen=True)
-class Rm:
+class RmCommand:
     """Remove states. What builds on them stays usable: a run trains only what is missing."""
 
-    keys: Annotated[tuple[str, ...], tyro.conf.Positional]
+    keys: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Keys, or their beginnings."""
     dependents: bool = False
     """Remove everything that builds on them, too."""
     store: Place = None
     """Which store."""
 
+    def on(self, store: Store) -> None:
+        """Remove them, and say how much that was."""
+        if not self.keys:
+            raise ValueError("give the keys of the states to remove; see `scail store ls`")
+        entries = store.listing()
+        chosen = {item.key: item for item in (_one(entries, key) for key in self.keys)}
+        dependents = _dependents(entries)
+        waiting = list(chosen.values())
+        while self.dependents and waiting:
+            for item in dependents.get(waiting.pop().key, []):
+                if item.key not in chosen:
+                    chosen[item.key] = item
+                    waiting.append(item)
+        for item in chosen.values():
+            store.remove(item.key)
+        print(f"removed {len(chosen)} states, {human_size(sum(item.size for item in chosen.values()))}")
+
 
 @dataclass(frozen=True)
-class Gc:
+class GcCommand:
     """Make room: remove what is left over from dead runs, then what was not used for longest, down to a limit.
 
     Every write keeps the finished states below SCAIL_STORE_LIMIT (50GB), least recently used first.
     """
 
-    limit: Annotated[str | None, tyro.conf.arg(metavar="SIZE")] = None
+    limit: Annotated[str | None, tyro.conf.arg(metavar="SIZE", help_behavior_hint="")] = None
     """How much may stay, as 20GB or 500MB. Default: SCAIL_STORE_LIMIT, or 50GB."""
-    unfinished_days: float = 30
+    unfinished_days: Annotated[float, tyro.conf.arg(metavar="N")] = 30
     """Remove unfinished trainings that were not touched for so many days."""
     store: Place = None
     """Which store."""
 
+    def on(self, store: Store) -> None:
+        """Sweep, shrink, and say what is left."""
+        from scail.storage.store import parse_size
+
+        limit = store.limit if self.limit is None else parse_size(self.limit)
+        swept = store.sweep(self.unfinished_days * 86400)
+        gone = store.shrink(limit)
+        freed = human_size(sum(item.size for item in gone))
+        left = human_size(sum(item.size for item in store.listing()))
+        print(f"removed {len(gone)} states ({freed}) and {len(swept)} leftovers; ", end="")
+        print(f"{left} left of at most {human_size(limit)}")
+
 
 @dataclass(frozen=True)
-class Verify:
+class VerifyCommand:
     """Read every state and compare checksums. Damaged ones are named; the exit code is then 1."""
 
     remove: bool = False
@@ -71,135 +137,54 @@ class Verify:
     store: Place = None
     """Which store."""
 
+    def on(self, store: Store) -> None:
+        """Read all, and name what is damaged."""
+        from rich.progress import track
 
-StoreCommand = (
-    Annotated[Ls, tyro.conf.subcommand("ls")]
-    | Annotated[Show, tyro.conf.subcommand("show")]
-    | Annotated[Rm, tyro.conf.subcommand("rm")]
-    | Annotated[Gc, tyro.conf.subcommand("gc")]
-    | Annotated[Verify, tyro.conf.subcommand("verify")]
-)
+        from scail.storage.store import StoreError
+
+        damaged = 0
+        entries = store.listing()
+        for item in track(entries, "checking", disable=not sys.stdout.isatty(), transient=True):
+            try:
+                store.load(item.key, use=False)
+            except StoreError as damage:
+                damaged += 1
+                print(f"damaged: {damage}")
+                if self.remove:
+                    store.remove(item.key)
+        print(f"{len(entries)} states checked, {damaged} damaged{' and removed' if damaged and self.remove else ''}")
+        if damaged and not self.remove:
+            sys.exit(1)
 
 
-def run_store_command(command: Any) -> None:
-    """Carry out a `scail store` command."""
-    from scail.storage.store import Store, StoreError, default_store_dir
+@dataclass(frozen=True)
+class StoreCommand:
+    """Look into the store of trained states, check it, and make room."""
 
-    place = command.store or default_store_dir()
-    if "://" in str(place):
-        raise StoreError(f"store {place}: only directories can be looked into; use the tools of the object store")
-    root = Path(place)
-    if not (root / "store.json").is_file():
-        if command.store is not None or root.exists():
+    command: tyro.conf.OmitSubcommandPrefixes[
+        Annotated[LsCommand, tyro.conf.subcommand("ls")]
+        | Annotated[ShowCommand, tyro.conf.subcommand("show")]
+        | Annotated[RmCommand, tyro.conf.subcommand("rm")]
+        | Annotated[GcCommand, tyro.conf.subcommand("gc")]
+        | Annotated[VerifyCommand, tyro.conf.subcommand("verify")]
+    ]
+
+    def __call__(self) -> None:
+        """Open the store, and do it there."""
+        from scail.storage.store import Store, StoreError, default_store_dir
+
+        given = self.command.store
+        place = given or default_store_dir()
+        if "://" in str(place):
+            raise StoreError(f"store {place}: only directories can be looked into; use the tools of the object store")
+        root = Path(place)
+        if (root / "store.json").is_file():
+            self.command.on(Store(root))
+        elif given is not None or root.exists():
             raise StoreError(f"{root}: there is no scail store here")
-        print(f"{root}: empty, nothing was trained yet")
-        return
-    actions: dict[type, Any] = {Ls: _ls, Show: _show, Rm: _rm, Gc: _gc, Verify: _verify}
-    actions[type(command)](command, Store(root))
-
-
-def _ls(_: Ls, store: Store) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    entries = store.listing()
-    dependents = _dependents(entries)
-    titles = (
-        "key",
-        "what",
-        "data",
-        "state",
-        "seed",
-        "exemplars",
-        "memory",
-        "size",
-        "last used",
-        "builds on",
-        "needed by",
-    )
-    table = Table(*titles, box=None, pad_edge=False)
-    for item in entries:
-        made, facts = item.facts.get("made_from", {}), item.facts
-        what = facts.get("kind") or made.get("trainer", {}).get("trainer", "damaged")
-        values = (
-            what,
-            facts.get("dataset"),
-            facts.get("state"),
-            made.get("seed"),
-            made.get("select"),
-            made.get("memory"),
-        )
-        texts = ["" if value is None else str(value) for value in values]
-        table.add_row(
-            item.key[:10], *texts, human_size(item.size), human_age(item.used), item.previous[:10],
-            str(len(dependents.get(item.key, []))),
-        )  # fmt: skip
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
-    unfinished = len(list((store.root / "unfinished").glob("[!.]*")))
-    total = human_size(sum(item.size for item in entries))
-    print(f"{len(entries)} states, {total} of at most {human_size(store.limit)}, {unfinished} unfinished: {store.root}")
-
-
-def _show(command: Show, store: Store) -> None:
-    entries = store.listing()
-    item = _one(entries, command.key)
-    dependents = sorted(other.key for other in _dependents(entries).get(item.key, []))
-    known = {
-        "key": item.key, "folder": str(store.root / "states" / item.key), "bytes": item.size,
-        "created": time.ctime(item.created), "last_used": time.ctime(item.used),
-        "builds_on": item.previous or None, "needed_by": dependents, "facts": item.facts,
-    }  # fmt: skip
-    print(json.dumps(known, indent=1, ensure_ascii=False))
-
-
-def _rm(command: Rm, store: Store) -> None:
-    if not command.keys:
-        raise ValueError("give the keys of the states to remove; see `scail store ls`")
-    entries = store.listing()
-    chosen = {item.key: item for item in (_one(entries, key) for key in command.keys)}
-    dependents = _dependents(entries)
-    waiting = list(chosen.values())
-    while command.dependents and waiting:
-        for item in dependents.get(waiting.pop().key, []):
-            if item.key not in chosen:
-                chosen[item.key] = item
-                waiting.append(item)
-    for item in chosen.values():
-        store.remove(item.key)
-    print(f"removed {len(chosen)} states, {human_size(sum(item.size for item in chosen.values()))}")
-
-
-def _gc(command: Gc, store: Store) -> None:
-    from scail.storage.store import parse_size
-
-    limit = store.limit if command.limit is None else parse_size(command.limit)
-    swept = store.sweep(command.unfinished_days * 86400)
-    gone = store.shrink(limit)
-    freed = human_size(sum(item.size for item in gone))
-    left = human_size(sum(item.size for item in store.listing()))
-    print(
-        f"removed {len(gone)} states ({freed}) and {len(swept)} leftovers; {left} left of at most {human_size(limit)}"
-    )
-
-
-def _verify(command: Verify, store: Store) -> None:
-    from rich.progress import track
-
-    from scail.storage.store import StoreError
-
-    damaged = 0
-    entries = store.listing()
-    for item in track(entries, "checking", disable=not sys.stdout.isatty(), transient=True):
-        try:
-            store.load(item.key, use=False)
-        except StoreError as damage:
-            damaged += 1
-            print(f"damaged: {damage}")
-            if command.remove:
-                store.remove(item.key)
-    print(f"{len(entries)} states checked, {damaged} damaged{' and removed' if damaged and command.remove else ''}")
-    if damaged and not command.remove:
-        sys.exit(1)
+        else:
+            print(f"{root}: empty, nothing was trained yet")
 
 
 def _one(entries: list[Listing], beginning: str) -> Listing:

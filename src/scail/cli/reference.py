@@ -1,0 +1,79 @@
+"""`scail methods`, `datasets` and `recipes`: what can be asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from scail.config import RECIPES
+
+if TYPE_CHECKING:
+    from scail.methods import Method
+
+
+@dataclass(frozen=True)
+class MethodsCommand:
+    """List the methods: what each one does, and what it needs."""
+
+    def __call__(self) -> None:
+        """Print the table of methods."""
+        from rich.console import Console
+        from rich.table import Table
+
+        from scail.methods import METHODS
+
+        table = Table("name", "in the paper", "trainer", "exemplars", "what it does", box=None, pad_edge=False)
+        for name, method in METHODS.items():
+            what = method.summary if method.in_paper else f"{method.summary} (not in the paper)"
+            table.add_row(name, method.label, method.trainer, _memory_use(method), what)
+        Console().print(table)
+
+
+def _memory_use(method: Method) -> str:
+    from scail.training import TRAINERS
+
+    if TRAINERS[method.trainer].at_once or method.without_memory:
+        return "none"
+    chosen = method.select or "both ways"
+    return f"{chosen}, needed" if method.needs_exemplars else chosen
+
+
+@dataclass(frozen=True)
+class DatasetsCommand:
+    """List the data sets that `scail run --dataset` knows."""
+
+    def __call__(self) -> None:
+        """Print the table of data sets."""
+        from rich.console import Console
+        from rich.table import Table
+
+        from scail.datasets.catalog import DATASETS, OTHERS
+
+        table = Table("name", "what it is", box=None, pad_edge=False)
+        for name, text in (DATASETS | OTHERS).items():
+            table.add_row(name, text)
+        Console().print(table)
+
+
+@dataclass(frozen=True)
+class RecipesCommand:
+    """List the recipes, or print one in full: every hyper-parameter that `scail run --recipe` takes from it."""
+
+    show: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[show NAME]")] = ()
+    """Print this recipe."""
+    dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
+    """For which data set."""
+
+    def __call__(self) -> None:
+        """Print their first lines, or one as JSON."""
+        asked = self.show[1:] if self.show[:1] == ("show",) else self.show
+        if not asked and not self.show:
+            for name, recipe in RECIPES.items():
+                print(f"{name:10} {(recipe.__doc__ or '').splitlines()[0]}")
+        elif len(asked) != 1 or asked[0] not in RECIPES:
+            raise ValueError(f"unknown recipe {' '.join(asked) or '(none)'!r}; known: {', '.join(RECIPES)}")
+        else:
+            print(json.dumps(RECIPES[asked[0]](self.dataset).record(), indent=1))
