@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from scail.config.recipes import Schedule, paper, quick
 from scail.datasets.images.batches import Augmentation
-from scail.storage.store import Checkpoint, Entry
+from scail.storage.checkpoint import Checkpoint
+from scail.storage.entry import Entry
 from scail.training import FineTune, Joint, Task, TrainingDiverged
 from scail.training.loop import learning_rate
 

@@ -24,7 +24,9 @@ from scail.learner import Learned, Rows, remember, train_state
 from scail.networks.network import NETWORK_VERSION, create_network
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
-from scail.storage.store import Checkpoint, Entry, Store, key_of
+from scail.storage.checkpoint import Checkpoint
+from scail.storage.entry import Entry
+from scail.storage.store import Store, key_of
 from scail.stream import State
 from scail.training import Interrupted, Progress, Task, Trained, Trainer
 

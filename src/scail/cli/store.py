@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 if TYPE_CHECKING:
-    from scail.storage.store import Listing, Store
+    from scail.storage.store import Store, StoredEntry
 
 Place = Annotated[str | None, tyro.conf.arg(metavar="DIR")]
 
@@ -83,7 +83,8 @@ StoreCommand = (
 
 def run_store_command(command: Any) -> None:
     """Carry out a `scail store` command."""
-    from scail.storage.store import Store, StoreError, default_store_dir
+    from scail.storage.entry import StoreError
+    from scail.storage.store import Store, default_store_dir
 
     place = command.store or default_store_dir()
     if "://" in str(place):
@@ -185,7 +186,7 @@ def _gc(command: Gc, store: Store) -> None:
 def _verify(command: Verify, store: Store) -> None:
     from rich.progress import track
 
-    from scail.storage.store import StoreError
+    from scail.storage.entry import StoreError
 
     damaged = 0
     entries = store.listing()
@@ -202,7 +203,7 @@ def _verify(command: Verify, store: Store) -> None:
         sys.exit(1)
 
 
-def _one(entries: list[Listing], beginning: str) -> Listing:
+def _one(entries: list[StoredEntry], beginning: str) -> StoredEntry:
     found = [item for item in entries if item.key.startswith(beginning)]
     if len(found) != 1 or not beginning:
         many = "no state" if not found else f"{len(found)} states"
@@ -210,9 +211,9 @@ def _one(entries: list[Listing], beginning: str) -> Listing:
     return found[0]
 
 
-def _dependents(entries: list[Listing]) -> dict[str, list[Listing]]:
+def _dependents(entries: list[StoredEntry]) -> dict[str, list[StoredEntry]]:
     """For each key, the entries that build on it directly."""
-    found: dict[str, list[Listing]] = {}
+    found: dict[str, list[StoredEntry]] = {}
     for item in entries:
         found.setdefault(item.previous, []).append(item)
     return found

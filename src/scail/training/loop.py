@@ -17,7 +17,7 @@ from scail.config.recipes import Schedule
 from scail.datasets.images.batches import batch_sizes, training_batches
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
-from scail.storage.store import Entry
+from scail.storage.entry import Entry
 from scail.training.task import Interrupted, Progress, Task
 
 LOOP_VERSION = 1  # raise it when a change of the loop changes results: states trained before are then not reused
