@@ -10,8 +10,9 @@ import torch
 
 from scail.benchmark.runner import run_experiment
 from scail.cli.main import main
+from scail.storage.entry import Entry, StoreError
 from scail.storage.remote_store import RemoteStore, keys_in, open_store
-from scail.storage.store import DamagedEntry, Entry, Store, StoreError
+from scail.storage.store import DamagedEntry, Store
 
 
 def entry(value: float = 1.0) -> Entry:

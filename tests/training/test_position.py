@@ -10,7 +10,8 @@ import torch
 from scail.config import Schedule
 from scail.networks.network import create_network
 from scail.runtime.seeds import generator_for
-from scail.storage.store import Checkpoint, Entry
+from scail.storage.checkpoint import Checkpoint
+from scail.storage.entry import Entry
 from scail.training import Joint
 from tests.training.test_loop import task
 

@@ -24,7 +24,8 @@ from scail.networks.network import create_network
 from scail.runtime.devices import device_of
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
-from scail.storage.store import Entry, Store, key_of
+from scail.storage.entry import Entry
+from scail.storage.store import Store, key_of
 from scail.stream import State
 from scail.training import Interrupted, Progress, Task, Trained, Trainer
 

@@ -23,7 +23,8 @@ from scail.results.run_directory import Row, Sheet
 from scail.runtime.allocation import keep_freed_memory
 from scail.runtime.devices import fabric_of
 from scail.runtime.ranks import ALONE, Ranks
-from scail.storage.store import Entry, Store, key_of
+from scail.storage.entry import Entry
+from scail.storage.store import Store, key_of
 from scail.training import TRAINERS
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
 from scail.networks.network import Network, extract_features
 from scail.networks.pretrained import start_network
-from scail.storage.store import Checkpoint
+from scail.storage.checkpoint import Checkpoint
 from scail.training import Progress
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from scail.exemplars import SELECTION_VERSION, Memory
 from scail.learner import Learned, Rows, remember, train_state
 from scail.networks.network import NETWORK_VERSION, Network
 from scail.runtime.seeds import generator_for
-from scail.storage.store import Checkpoint, key_of
+from scail.storage.checkpoint import Checkpoint
+from scail.storage.store import key_of
 from scail.training import Progress, Task, Trainer
 
 if TYPE_CHECKING:

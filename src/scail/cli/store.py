@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 if TYPE_CHECKING:
-    from scail.storage.store import Listing, Store
+    from scail.storage.store import Store, StoredEntry
 
 Place = Annotated[str | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
 
@@ -141,7 +141,7 @@ class VerifyCommand:
         """Read all, and name what is damaged."""
         from rich.progress import track
 
-        from scail.storage.store import StoreError
+        from scail.storage.entry import StoreError
 
         damaged = 0
         entries = store.listing()
@@ -172,7 +172,8 @@ class StoreCommand:
 
     def __call__(self) -> None:
         """Open the store, and do it there."""
-        from scail.storage.store import Store, StoreError, default_store_dir
+        from scail.storage.entry import StoreError
+        from scail.storage.store import Store, default_store_dir
 
         given = self.command.store
         place = given or default_store_dir()
@@ -187,7 +188,7 @@ class StoreCommand:
             print(f"{root}: empty, nothing was trained yet")
 
 
-def _one(entries: list[Listing], beginning: str) -> Listing:
+def _one(entries: list[StoredEntry], beginning: str) -> StoredEntry:
     found = [item for item in entries if item.key.startswith(beginning)]
     if len(found) != 1 or not beginning:
         many = "no state" if not found else f"{len(found)} states"
@@ -195,9 +196,9 @@ def _one(entries: list[Listing], beginning: str) -> Listing:
     return found[0]
 
 
-def _dependents(entries: list[Listing]) -> dict[str, list[Listing]]:
+def _dependents(entries: list[StoredEntry]) -> dict[str, list[StoredEntry]]:
     """For each key, the entries that build on it directly."""
-    found: dict[str, list[Listing]] = {}
+    found: dict[str, list[StoredEntry]] = {}
     for item in entries:
         found.setdefault(item.previous, []).append(item)
     return found

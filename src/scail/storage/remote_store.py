@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from scail.storage.atomic import aside
 from scail.storage.cache import cache_dir
-from scail.storage.store import DamagedEntry, Entry, Store, StoreError, default_store_dir, stored_keys
+from scail.storage.entry import Entry, StoreError
+from scail.storage.store import DamagedEntry, Store, default_store_dir, stored_keys
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from scail.storage.atomic import aside, aside_name, flush, write_bytes
+from scail.storage.checkpoint import Checkpoint
+from scail.storage.entry import Entry, StoreError, clear_errors
 from scail.storage.lock import claim, locked
 
 FORMAT = 1
@@ -28,24 +28,12 @@ _FOLDERS = ("states", "unfinished", "locks")
 _DEFAULT_LIMIT = "50GB"
 
 
-class StoreError(ValueError):
-    """The store cannot be used: what is wrong with which file, and what to do."""
-
-
 class DamagedEntry(StoreError):
     """A file of the store is not what was written."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What the store holds under a key: tensors, and facts that JSON can carry."""
-
-    tensors: dict[str, Tensor]
-    facts: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Listing:
+class StoredEntry:
     """An entry as seen from outside."""
 
     key: str
@@ -109,7 +97,7 @@ class Store:
             self.limit = parse_size(os.environ.get("SCAIL_STORE_LIMIT") or _DEFAULT_LIMIT)
         except ValueError as error:
             raise StoreError(f"SCAIL_STORE_LIMIT: {error}") from None
-        with _clear_errors(self.root):
+        with clear_errors(self.root):
             mark, foreign = self.root / _MARK, "holds files that are not a scail store ({name}); give a new directory"
             claim(self.root, str(self.root), {_MARK}, foreign, own=_is_own, error=StoreError)
             for name in _FOLDERS:
@@ -178,7 +166,7 @@ class Store:
             "created": time.time(),
             "facts": entry.facts,
         }
-        with _clear_errors(self.root):
+        with clear_errors(self.root):
             with aside(self.root / "states" / key) as begun:
                 begun.mkdir()
                 (begun / "tensors.safetensors").write_bytes(data)
@@ -192,11 +180,11 @@ class Store:
         """Take an entry away, in one step for other processes."""
         folder = self.root / "states" / key
         away = aside_name(folder)
-        with _clear_errors(self.root), contextlib.suppress(FileNotFoundError):
+        with clear_errors(self.root), contextlib.suppress(FileNotFoundError):
             folder.rename(away)
         shutil.rmtree(away, ignore_errors=True)
 
-    def listing(self) -> list[Listing]:
+    def listing(self) -> list[StoredEntry]:
         """All entries, those used last first. Damaged ones have no facts."""
         found = []
         for folder in (self.root / "states").glob("[!.]*"):
@@ -212,13 +200,13 @@ class Store:
             facts = record.get("facts")
             facts = facts if isinstance(facts, dict) and isinstance(facts.get("made_from", {}), dict) else {}
             created = record.get("created")
-            found.append(Listing(folder.name, facts, size, created if isinstance(created, float) else used, used))
+            found.append(StoredEntry(folder.name, facts, size, created if isinstance(created, float) else used, used))
         return sorted(found, key=lambda item: -item.used)
 
-    def shrink(self, limit: int, keep: str = "") -> list[Listing]:
+    def shrink(self, limit: int, keep: str = "") -> list[StoredEntry]:
         """Forget what was not used for longest until at most `limit` bytes are left; gives what was forgotten."""
         entries = self.listing()
-        total, gone = sum(item.size for item in entries), list[Listing]()
+        total, gone = sum(item.size for item in entries), list[StoredEntry]()
         for item in reversed(entries):
             if total <= limit:
                 break
@@ -248,57 +236,13 @@ class Store:
         `waiting` is called twice a second while another process holds it, and may raise.
         """
         with contextlib.ExitStack() as held:
-            with _clear_errors(self.root):
+            with clear_errors(self.root):
                 held.enter_context(locked(self.root / "locks" / f"{key}.lock", waiting=waiting))
             yield
 
     def checkpoint(self, key: str) -> Checkpoint:
         """Where the unfinished training of this state is kept."""
         return Checkpoint(self.root / "unfinished" / f"{key}.safetensors")
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """An unfinished training on disk: tensors and facts in one file, replaced atomically."""
-
-    path: Path
-
-    def load(self) -> Entry | None:
-        """What was saved last; None where there is nothing, or nothing whole."""
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(self.path, framework="pt") as file:
-                record = json.loads((file.metadata() or {})["facts"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, ValueError, KeyError, SafetensorError):
-            return None
-        return Entry(tensors, record) if record.pop("checksum", None) == _checksum(tensors) else None
-
-    def save(self, entry: Entry) -> None:
-        """Replace what was saved before."""
-        from safetensors.torch import save
-
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in entry.tensors.items()}
-        facts = json.dumps({**entry.facts, "checksum": _checksum(tensors)})
-        with _clear_errors(self.path.parent):
-            write_bytes(self.path, save(tensors, {"facts": facts}))
-
-    def stage(self, name: str) -> Checkpoint:
-        """The checkpoint of one stage of the training."""
-        return Checkpoint(self.path.with_name(f"{self.path.stem}.{name.replace(' ', '-')}{self.path.suffix}"))
-
-    def stages(self) -> list[Entry | None]:
-        """What is saved of all stages; None for a file that is damaged."""
-        return [Checkpoint(path).load() for path in sorted(self.path.parent.glob(f"{self.path.stem}.*"))]
-
-    def remove(self) -> None:
-        """The training is finished."""
-        stem = self.path.stem
-        # The last two: what a process that was killed was writing, as it is named now and as version 0.1 named it.
-        for pattern in (f"{stem}.*", f".scail-{stem}.*", f".{stem}.*"):
-            for path in [*self.path.parent.glob(pattern)]:
-                path.unlink(missing_ok=True)
 
 
 def _check_format(place: Path, form: object) -> None:
@@ -321,25 +265,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     return record
 
 
-def _checksum(tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(name.encode() + tensors[name].contiguous().numpy().tobytes())
-    return digest.hexdigest()
-
-
 def _is_own(name: str) -> bool:
     """Whether this may be in a store that is just being made; version 0.1 began `store.json` as `.store.json.*`."""
     return name in _FOLDERS or name.startswith(f".{_MARK}")
-
-
-@contextlib.contextmanager
-def _clear_errors(place: Path) -> Iterator[None]:
-    """Full disk, read-only directory: say which place, and what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(
-            f"cannot write to {place}: {error.strerror or error}; nothing in it was damaged. "
-            "Free some space, or choose another place with --store"
-        ) from error

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim import SGD
 
 from scail.networks.network import Network
-from scail.storage.store import Entry
+from scail.storage.entry import Entry
 from scail.training.task import Progress, Task
 
 

@@ -12,7 +12,7 @@ from scail.datasets.dataset import Images
 from scail.datasets.images.batches import Augmentation
 from scail.networks.network import Network
 from scail.runtime.ranks import ALONE, Ranks
-from scail.storage.store import Checkpoint
+from scail.storage.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -144,7 +144,7 @@ def test_a_training_goes_on_where_it_was_killed(tmp_path, capsys):
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     (checkpoint,) = unfinished.glob("[!.]*.safetensors")
-    from scail.storage.store import Checkpoint
+    from scail.storage.checkpoint import Checkpoint
 
     begun = len(Checkpoint(checkpoint).load().facts["losses"])
     assert 0 < begun < 60

@@ -15,8 +15,9 @@ from functools import cache
 from pathlib import Path
 
 from scail.storage import lock
+from scail.storage.checkpoint import Checkpoint
+from scail.storage.entry import Entry
 from scail.storage.lock import claim
-from scail.storage.store import Checkpoint, Entry
 
 _SECONDS_BETWEEN = 5.0  # of an unfinished training on the disk
 MANIFEST = "manifest.json"
