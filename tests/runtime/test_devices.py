@@ -21,7 +21,7 @@ from scail.benchmark.runner import run_experiment
 from scail.benchmark.states import Machine, Watch, keys_of
 from scail.cli.main import main
 from scail.config.recipes import quick
-from scail.runtime.devices import fabric_of, joined, rank_timeout
+from scail.runtime.devices import fabric_of, joined, make_fabric, rank_timeout
 from scail.runtime.launch import _surroundings
 from scail.storage.store import Store
 
@@ -283,3 +283,16 @@ def test_linear_scaling_takes_a_whole_batch_on_each_device_and_a_higher_rate(tin
     scaled = trainer_of("joint", replace(tiny, devices=2, nodes=2, linear_scaling=True), 6)
     assert scaled.schedule.lr == 4 * tiny.first_schedule.lr
     assert scaled.schedule.batch_size == 4 * tiny.first_schedule.batch_size
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "precision", "said"),
+    [
+        ("mps", "32-true", "accelerator mps, precision 32-true: .* use auto or cpu"),
+        ("tpu-of-tomorrow", "32-true", "accelerator tpu-of-tomorrow, .*; use auto or cpu"),
+        ("cpu", "7-bit", "precision 7-bit: .*; use auto or cpu, with precision 32-true"),
+    ],
+)
+def test_devices_and_precisions_that_cannot_be_had_are_an_error_that_says_so(accelerator, precision, said):
+    with pytest.raises(ValueError, match=said):
+        make_fabric(accelerator, precision)

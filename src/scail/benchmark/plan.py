@@ -11,6 +11,7 @@ from scail.benchmark.configuration import Line, Setup
 from scail.benchmark.measuring import chain_of
 from scail.benchmark.states import Machine, data_of_state, keys_of, machine_of
 from scail.benchmark.workers import Job
+from scail.runtime.devices import make_fabric
 from scail.stream import State
 
 
@@ -93,12 +94,10 @@ class _Keys:
         return tuple(keys_of(chain_of(setup, line), self._machine(setup), data))
 
     def _machine(self, setup: Setup) -> Machine:
-        from lightning_fabric import Fabric
-
         experiment = setup.experiment
         known = (experiment.accelerator, experiment.threads, experiment.ranks, experiment.sync_batch_norm)
         if known not in self.machines:
-            fabric = Fabric(accelerator=experiment.accelerator, devices=1)
+            fabric = make_fabric(experiment.accelerator)
             self.machines[known] = machine_of(fabric, experiment.threads, experiment.ranks, experiment.sync_batch_norm)
         return self.machines[known]
 

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from scail.benchmark.workers import available_cores
 from scail.networks.network import create_network
+from scail.runtime.devices import make_fabric
 from scail.runtime.seeds import generator_for
 
 _SECOND_PROCESS = 0.4
@@ -27,9 +28,7 @@ def seconds_per_image(
 
     `flops`: operations of one image's forward pass.
     """
-    from lightning_fabric import Fabric
-
-    fabric = Fabric(accelerator=accelerator, devices=1, precision=precision)  # type: ignore[arg-type]
+    fabric = make_fabric(accelerator, precision)
     model = create_network(network, shape[0], 10, generator_for(0, "timing"))
     model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), 1e-3))
     count = int(min(max(_OPERATIONS / flops, 2), 32))

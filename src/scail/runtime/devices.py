@@ -15,52 +15,67 @@ from scail.runtime.ranks import ALONE, RankLost, Ranks
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+    from lightning_fabric.strategies.ddp import DDPStrategy
 
 _TIMEOUT = 1800.0  # seconds
 _SIGNS = ("gloo", "nccl", "connection", "timed out", "socket")
 """Words by which the errors of lost connections are known: torch has no class of its own for them."""
 
 
+def make_fabric(
+    accelerator: str, precision: str = "32-true", devices: int = 1, nodes: int = 1, ddp: DDPStrategy | None = None
+) -> Fabric:
+    """Fabric on these devices: the one place that makes it. What cannot be had is an error that says so."""
+    from lightning_fabric import Fabric
+    from lightning_fabric.utilities.exceptions import MisconfigurationException
+
+    try:
+        return Fabric(
+            accelerator=accelerator, strategy=ddp or "auto", devices=devices, num_nodes=nodes,
+            precision=precision,  # type: ignore[arg-type]
+        )  # fmt: skip
+    except (RuntimeError, ValueError, ImportError, MisconfigurationException) as error:
+        raise ValueError(
+            f"accelerator {accelerator}, precision {precision}: {error}; use auto or cpu, with precision 32-true"
+        ) from error
+
+
 def check_devices(experiment: Experiment) -> None:
     """Devices that are not there are an error before anything is written."""
     if experiment.accelerator not in ("auto", "cpu"):
-        from lightning_fabric import Fabric
-        from lightning_fabric.utilities.exceptions import MisconfigurationException
-
-        try:
-            Fabric(accelerator=experiment.accelerator, devices=experiment.devices)
-        except (RuntimeError, ValueError, MisconfigurationException) as error:
-            raise ValueError(f"accelerator {experiment.accelerator}: {error}; use auto or cpu") from error
-    if experiment.sync_batch_norm and _is_cpu(experiment):
+        make_fabric(experiment.accelerator, experiment.precision, experiment.devices)
+    if experiment.sync_batch_norm and _is_cpu(experiment.accelerator):
         raise ValueError(
             "--sync-batch-norm: torch's SyncBatchNorm works on GPUs only; on CPUs every rank normalises its own images"
         )
 
 
-def _is_cpu(experiment: Experiment) -> bool:
+def _is_cpu(accelerator: str) -> bool:
     import torch
 
-    return experiment.accelerator == "cpu" or not torch.cuda.is_available()
+    return accelerator == "cpu" or not torch.cuda.is_available()
 
 
 def fabric_of(experiment: Experiment) -> Fabric:
     """Fabric on the experiment's devices; several need ranks that are joined."""
-    from lightning_fabric import Fabric
-
+    accelerator, precision = experiment.accelerator, experiment.precision
     if experiment.ranks == 1:
-        return Fabric(accelerator=experiment.accelerator, devices=1, precision=experiment.precision)  # type: ignore[arg-type]
+        return make_fabric(accelerator, precision)
+    fabric = make_fabric(accelerator, precision, experiment.devices, experiment.nodes, _between_ranks(accelerator))
+    fabric.launch()  # the processes are there: this only connects them, once
+    return fabric
+
+
+def _between_ranks(accelerator: str) -> DDPStrategy:
+    """How ranks that torchrun, or `launch`, has started exchange gradients."""
     from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
     from lightning_fabric.strategies.ddp import DDPStrategy
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # that ranks connect is no news
-    backend = "gloo" if _is_cpu(experiment) else "cpu:gloo,cuda:nccl"
-    strategy = DDPStrategy(process_group_backend=backend, timeout=timedelta(seconds=rank_timeout()))
-    fabric = Fabric(
-        accelerator=experiment.accelerator, devices=experiment.devices, num_nodes=experiment.nodes, strategy=strategy,
-        precision=experiment.precision, plugins=[TorchElasticEnvironment()],  # type: ignore[arg-type]
+    return DDPStrategy(
+        cluster_environment=TorchElasticEnvironment(), timeout=timedelta(seconds=rank_timeout()),
+        process_group_backend="gloo" if _is_cpu(accelerator) else "cpu:gloo,cuda:nccl",
     )  # fmt: skip
-    fabric.launch()  # the processes are there: this only connects them, once
-    return fabric
 
 
 def rank_timeout() -> float:
