@@ -21,7 +21,7 @@ from scail.benchmark.runner import run_experiment
 from scail.benchmark.trajectory import Trajectory, keys_of, trajectories_in
 from scail.cli.main import main
 from scail.config.recipes import quick
-from scail.runtime.devices import fabric_of, joined, rank_timeout
+from scail.runtime.devices import fabric_of, joined, make_fabric, rank_timeout
 from scail.runtime.launch import _surroundings
 from scail.storage.store import Store
 from scail.training import TRAINERS
@@ -285,3 +285,16 @@ def test_linear_scaling_takes_a_whole_batch_on_each_device_and_a_higher_rate(tin
     assert scaled.schedule.batch_size == 4 * tiny.recipe.schedules["first"].batch_size
     four = tiny.but(devices=4, linear_scaling=True).trained_schedules
     assert four["bic_correction"] == tiny.recipe.schedules["bic_correction"]  # goes through stored scores, on rank 0
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "precision", "said"),
+    [
+        ("mps", "32-true", "accelerator mps, precision 32-true: .* use auto or cpu"),
+        ("tpu-of-tomorrow", "32-true", "accelerator tpu-of-tomorrow, .*; use auto or cpu"),
+        ("cpu", "7-bit", "precision 7-bit: .*; use auto or cpu, with precision 32-true"),
+    ],
+)
+def test_devices_and_precisions_that_cannot_be_had_are_an_error_that_says_so(accelerator, precision, said):
+    with pytest.raises(ValueError, match=said):
+        make_fabric(accelerator, precision)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -24,11 +24,9 @@ from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
 from scail.networks.network import Network, extract_features
 from scail.networks.pretrained import start_network
+from scail.runtime.devices import make_fabric
 from scail.storage.checkpoint import Checkpoint
 from scail.training import Progress
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
 
 _BATCH = 512
 _OPEN = ("accelerator", "epochs", "verbose")  # what does not have to stay as it was in the first state
@@ -154,7 +152,7 @@ class IncrementalClassifier:
         elif len(self._model.exemplars.images) < len(self._model.exemplars.memory):
             raise ValueError("it was read without its pictures, and can classify but not learn; load it with them")
         pixels = as_pixels(images, self._model.settings.shape if self._model else None, self.image_size)
-        fabric = _fabric(self._model.settings.experiment if self._model else None, self.accelerator)
+        fabric = make_fabric(self.accelerator, self._precision())
         if self._model is None:
             settings = first_settings(self._wishes(), pixels, fabric, self._say)
         else:
@@ -172,6 +170,9 @@ class IncrementalClassifier:
         if self.verbose and self._model.accuracy is not None:
             found = self._model.accuracy
             self._say(f"on {found['images']} held-out images: top-1 {found['top1']:.1f} %, top-5 {found['top5']:.1f} %")
+
+    def _precision(self) -> str:
+        return self._model.settings.experiment.machine.precision if self._model else "32-true"
 
     def _wishes(self) -> Wishes:
         return Wishes(
@@ -311,13 +312,3 @@ class IncrementalClassifier:
 
 def _arguments() -> list[str]:
     return [name for name in inspect.signature(IncrementalClassifier.__init__).parameters if name != "self"]
-
-
-def _fabric(experiment: Experiment | None, accelerator: str) -> Fabric:
-    from lightning_fabric import Fabric
-
-    precision: Any = experiment.machine.precision if experiment else "32-true"
-    try:
-        return Fabric(accelerator=accelerator, devices=1, precision=precision)
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"accelerator {accelerator!r}: {error}; use auto or cpu") from error

@@ -15,59 +15,67 @@ from scail.runtime.ranks import ALONE, RankLost, Ranks
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+    from lightning_fabric.strategies.ddp import DDPStrategy
 
 _TIMEOUT = 1800.0  # seconds
 _SIGNS = ("gloo", "nccl", "connection", "timed out", "socket")
 """Words by which the errors of lost connections are known: torch has no class of its own for them."""
 
 
+def make_fabric(
+    accelerator: str, precision: str = "32-true", devices: int = 1, nodes: int = 1, ddp: DDPStrategy | None = None
+) -> Fabric:
+    """Fabric on these devices: the one place that makes it. What cannot be had is an error that says so."""
+    from lightning_fabric import Fabric
+    from lightning_fabric.utilities.exceptions import MisconfigurationException
+
+    try:
+        return Fabric(
+            accelerator=accelerator, strategy=ddp or "auto", devices=devices, num_nodes=nodes,
+            precision=precision,  # type: ignore[arg-type]
+        )  # fmt: skip
+    except (RuntimeError, ValueError, ImportError, MisconfigurationException) as error:
+        raise ValueError(
+            f"accelerator {accelerator}, precision {precision}: {error}; use auto or cpu, with precision 32-true"
+        ) from error
+
+
 def check_devices(machine: Machine) -> None:
     """Devices that are not there are an error before anything is written."""
     if machine.accelerator not in ("auto", "cpu"):
-        from lightning_fabric import Fabric
-        from lightning_fabric.utilities.exceptions import MisconfigurationException
-
-        try:
-            Fabric(accelerator=machine.accelerator, devices=machine.devices)
-        except (RuntimeError, ValueError, MisconfigurationException) as error:
-            raise ValueError(f"accelerator {machine.accelerator}: {error}; use auto or cpu") from error
-    if machine.sync_batch_norm and _is_cpu(machine):
+        make_fabric(machine.accelerator, machine.precision, machine.devices)
+    if machine.sync_batch_norm and _is_cpu(machine.accelerator):
         raise ValueError(
             "--sync-batch-norm: torch's SyncBatchNorm works on GPUs only; on CPUs every rank normalises its own images"
         )
 
 
-def _is_cpu(machine: Machine) -> bool:
+def _is_cpu(accelerator: str) -> bool:
     import torch
 
-    return machine.accelerator == "cpu" or not torch.cuda.is_available()
+    return accelerator == "cpu" or not torch.cuda.is_available()
 
 
 def fabric_of(machine: Machine) -> Fabric:
-    """Fabric on the experiment's devices; several need ranks that are joined."""
-    from lightning_fabric import Fabric
-
+    """Fabric on the machine's devices; several need ranks that are joined."""
+    accelerator, precision = machine.accelerator, machine.precision
     if machine.ranks == 1:
-        return Fabric(accelerator=machine.accelerator, devices=1, precision=machine.precision)  # type: ignore[arg-type]
-    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-    from lightning_fabric.strategies.ddp import DDPStrategy
-
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # that ranks connect is no news
-    backend = "gloo" if _is_cpu(machine) else "cpu:gloo,cuda:nccl"
-    strategy = DDPStrategy(process_group_backend=backend, timeout=timedelta(seconds=rank_timeout()))
-    fabric = Fabric(
-        accelerator=machine.accelerator, devices=machine.devices, num_nodes=machine.nodes, strategy=strategy,
-        precision=machine.precision, plugins=[TorchElasticEnvironment()],  # type: ignore[arg-type]
-    )  # fmt: skip
+        return make_fabric(accelerator, precision)
+    fabric = make_fabric(accelerator, precision, machine.devices, machine.nodes, _between_ranks(accelerator))
     fabric.launch()  # the processes are there: this only connects them, once
     return fabric
 
 
-def make_fabric(accelerator: str, precision: str = "32-true") -> Fabric:
-    """Fabric on one device."""
-    from lightning_fabric import Fabric
+def _between_ranks(accelerator: str) -> DDPStrategy:
+    """How ranks that torchrun, or `launch`, has started exchange gradients."""
+    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+    from lightning_fabric.strategies.ddp import DDPStrategy
 
-    return Fabric(accelerator=accelerator, devices=1, precision=precision)  # type: ignore[arg-type]
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # that ranks connect is no news
+    return DDPStrategy(
+        cluster_environment=TorchElasticEnvironment(), timeout=timedelta(seconds=rank_timeout()),
+        process_group_backend="gloo" if _is_cpu(accelerator) else "cpu:gloo,cuda:nccl",
+    )  # fmt: skip
 
 
 def device_of(fabric: Fabric) -> tuple[str, str]:
@@ -93,7 +101,7 @@ def rank_timeout() -> float:
 
 @contextlib.contextmanager
 def joined(machine: Machine) -> Iterator[Ranks]:
-    """This process among the ranks of the experiment, connected to the others; `ALONE` for one device."""
+    """This process among the ranks of an experiment, connected to the others; `ALONE` for one device."""
     started = started_ranks()
     if machine.ranks != (started[1] if started else 1):
         raise ValueError(
