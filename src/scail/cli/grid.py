@@ -29,18 +29,26 @@ if TYPE_CHECKING:
 class GridCommand:
     """Run all configurations of a table or figure of the paper, or of a file of your own.
 
-    A plan comes first: how many trainings there are, how many are saved because configurations and methods share them,
-    and about how long they take here. Then every trajectory is trained once, and each configuration has its results in
-    a folder of its own below --out. After Ctrl-C or a crash the same command goes on; finished configurations are not
-    run again. `scail paper DIR` puts the results beside the published ones.
+    First comes a plan: how many trainings there are, how many are saved because configurations and methods share them,
+    and how long they take here. Then every trajectory is trained once. Each configuration has a folder of results below
+    --out. After Ctrl-C or a crash the same command goes on. `scail paper DIR` compares the results with the published
+    ones.
 
-    NAME is table1 (all methods, five configurations of Z and B), table2 (errors on ILSVRC), supp-errors (on all data
-    sets), supp-nomem (no memory), supp-distill (fifty states) or figures. FILE is YAML with options of `scail run`,
-    where a list means each of its values: the lines `dataset: cifar100`, `states: [10, 20]`, `memory: [2%, 1%]` and
-    `seed: [1, 2, 3]` make twelve configurations. Options given here replace those of the file.
+    NAME is table1 (all methods, five configurations of Z and B), table2 (errors on ILSVRC), supp-errors (errors on all
+    data sets), supp-nomem (no memory), supp-distill (fifty states) or figures.
 
-    Try `scail grid table1 --recipe paper --plan` (needs no data), or
-    `scail grid table1 --datasets cifar100 --methods ft,scail,full --jobs 2`.
+    FILE is YAML with options of `scail run`. A list stands for each of its values. These lines make twelve
+    configurations, and options given here replace those of the file:
+
+      dataset: cifar100
+      states: [10, 20]
+      memory: [2%, 1%]
+      seed: [1, 2, 3]
+
+    Try one of these; the first needs no data:
+
+      scail grid table1 --recipe paper --plan
+      scail grid table1 --datasets cifar100 --methods ft,scail,full --jobs 2
     """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|FILE")]
@@ -48,55 +56,58 @@ class GridCommand:
     datasets: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Data sets, names or paths, separated by commas. Default: the grid's own."""
     methods: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
-    """Only these of the grid's methods, separated by commas; no more is trained than they need."""
+    """Only these of the grid's methods, separated by commas. Nothing is trained for the others."""
     select: Literal["random", "herding", "both"] | None = None
-    """How the images to keep are chosen, as in `scail run`. Default: as in the paper's table."""
+    """How the images that are kept of a class are chosen. Default: for each method as in the paper's table.
+    random, herding or both: as in `scail run`. Example: --select herding, for all methods."""
     recipe: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Network and schedules: quick (the default, as in `scail run`) fits a CPU; paper is the paper's own."""
+    """The named set of numbers to train with: network, epochs, learning rates and so on. Default: quick.
+    quick fits a CPU, paper is the paper's own training; `scail recipes` lists all. Example: --recipe cifar100-cpu."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """For trials: epochs of every training, as in `scail run`."""
+    """Epochs of every training, for trials, as in `scail run`. Default: the recipe's."""
     batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Images in a batch, in every training."""
+    """Images in a batch, in every training. Default: the recipe's."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Another network than the recipe's, as in `scail run`."""
+    """The network, as in `scail run`. Default: the recipe's."""
     classes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many classes. The memory is then 2, 1 and 0.5 % of the images that are left."""
+    """Take only the first N classes. The memory is then 2, 1 and 0.5 % of the images that are left."""
     images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many training images a class. The memory follows likewise."""
+    """Take only N training images of each class. The memory follows, as for --classes."""
     image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Side of the images in pixels, where the data set leaves it open."""
+    """Side of the images in pixels, if the data set leaves it open."""
     order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
-    """Order in which classes arrive, as in `scail run`."""
+    """The order in which classes arrive, as in `scail run`. Default: the recipe's."""
     split: Literal["icarl", "official"] | None = None
-    """ILSVRC: which images to test on, as in `scail run`."""
+    """ILSVRC: which images to test on, as in `scail run`. Default: icarl."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Threads that decode images on disk."""
+    """Threads that decode images from disk. Default: 2."""
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] | None = None
-    """Where to train. Default: auto."""
+    """Where to train. Default: auto, which is a GPU if there is one."""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = None
     """Number format of the training. Default: 32-true."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """The (first) seed. Default: 1."""
+    """The seed, or the first of several. Default: 1."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
-    """So many seeds, from --seed on: the table has means and standard deviations."""
+    """How many seeds to run, from --seed on. The table then has means and standard deviations."""
     jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Trainings at a time. Default: as the cores allow. On CPUs each has one thread: this never changes a number."""
+    """How many trainings run at a time, on CPUs with one thread each. Never changes a number.
+    Default: as the cores allow."""
     engine: Literal["local", "ray"] = "local"
-    """Where trainings run: in processes here, or on a Ray cluster (extra `ray`). The results are the same."""
+    """local: trainings run in processes here. ray: on a Ray cluster (pip install 'scail[ray]').
+    The results are the same."""
     address: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
-    """ray: the cluster, or auto for the one of this machine. Default: one is started here for this grid."""
+    """ray: the cluster, or auto for that of this machine. Default: one is started here for this grid."""
     gpus_per_training: Annotated[float, tyro.conf.arg(metavar="N")] = 0
-    """ray: GPUs of each training."""
+    """ray: how many GPUs each training has."""
     logger: Literal["tensorboard", "wandb", "mlflow"] | None = None
     """Also send losses and accuracies there as they arrive, as in `scail run`."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where the results go. Default: always the same folder for a grid, in runs/, so that the same command goes on."""
+    """The folder of the results. Default: one in runs/ by the grid's name, so that the same command goes on."""
     store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
-    """Where trained states are kept, as in `scail run`. Machines of a cluster need one that all of them reach."""
+    """Where trained states are kept, as in `scail run`. All machines of a cluster must reach it."""
     results: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """A folder of measured numbers to keep: what is there already is not run, what is finished is added.
-
-    The table of the grid has all of them; the folder of a run only what that run measured."""
+    """A folder of measured numbers to keep. What it has is not run again. What is finished is added to it.
+    The table of the grid has all of them, the folder of a run only its own."""
     plan: bool = False
     """Print the plan, and end."""
 

@@ -19,94 +19,116 @@ class RunOptions:
     """The options of `scail run`."""
 
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
-    """Which images: a name (see `scail datasets`), hf:owner/name, or a folder or list file of your own."""
+    """Which images: a name of `scail datasets`, hf:owner/name, or the path of a folder or list file of your own."""
     states: Annotated[str, tyro.conf.arg(metavar="Z|SIZES")] = "10"
-    """Z, the number of states of equal size; or the number of new classes in each, as 50,10,10,10,10,10."""
+    """Z, the number of states, which are of equal size.
+    Or the number of new classes in each state, as 50,25,25."""
     first_state: Annotated[str | None, tyro.conf.arg(metavar="N|half")] = None
-    """Classes in state 0, when it is larger: a number, or half. The rest is spread over the other states."""
+    """How many classes state 0 has, if more than the others: a number, or half. The other states share the rest."""
     memory: Annotated[str, tyro.conf.arg(metavar="B")] = "2%"
-    """B, the old images kept, over all classes: a number, or a share of the training images."""
+    """B, how many images of past classes are kept in all: a number, or a share of the training images."""
     methods: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "all"
-    """all, or names separated by commas: see `scail methods`. scail:herding: with these exemplars only."""
+    """Which methods: all, or names of `scail methods`, separated by commas.
+    A name can have a --select of its own, as scail:herding."""
     select: Literal["random", "herding", "both"] = "both"
-    """How the images to keep are chosen. both: both ways on FT's trajectory, and as in its own paper for every other
-    method; random or herding: that way for all."""
+    """How the images that are kept of a class are chosen.
+    random: by chance.
+    herding: so that their mean feature is close to that of the class.
+    both: FT, ScaIL and the other heads of fine tuning are measured both ways, any other method in the way of its paper.
+    Example: --select herding, for all methods. Fine tuning is then trained once, not twice."""
     recipe: Literal["quick", "cifar100-cpu", "paper", "paper-224"] = "quick"
-    """Network and schedules: quick fits a CPU, paper is the paper's training; see `scail recipes`."""
+    """The named set of numbers to train with: network, epochs, learning rates and so on.
+    quick: a small network and short trainings, for a CPU.
+    cifar100-cpu: the paper's CIFAR-100 as far as a CPU goes.
+    paper: the paper's own training, for a GPU.
+    paper-224: the same for small images, scaled to 224 pixels.
+    Example: --dataset cifar100 --recipe paper. `scail recipes paper` prints every number, options below change some."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every training, as E; or of state 0 (and Full) and of the later states, as E0,E (iCaRL's: E in all)."""
+    """Epochs of every training, as 10. Default: the recipe's.
+    30,10 is 30 in state 0 and for Full, 10 in later states. iCaRL and others that distil have 10 in all states."""
     lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
-    """Learning rate of state 0, Full and fine tuning; the recipe decides how it falls, and that of other trainers."""
+    """Learning rate at the start of state 0, of Full and of fine tuning. Default: the recipe's.
+    Other trainings have rates of their own: see --schedule."""
     schedule: Annotated[str | None, tyro.conf.arg(metavar="NAME.WHAT=N,...")] = None
-    """Any other number of the recipe's schedules: later.lr=0.05,distill.epochs=40. Names: first (state 0, Full), later
-    (fine tuning), balanced, distill (iCaRL, LwF), bic-first, bic, bic-correction."""
+    """Change any number of the recipe's trainings. Example: later.lr=0.05,distill.epochs=40.
+    NAME is the training. first: state 0, and Full. later: fine tuning after state 0.
+    balanced: the last step of FT^BAL and E2E. distill: iCaRL, FT^distill, iCaRL^duet and LwF.
+    bic-first, bic and bic-correction: BiC's state 0, later states, and second stage.
+    WHAT is epochs, lr, batch_size, momentum, weight_decay, divide_by, patience or weight_decay_states."""
     batch_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Images in a batch, in every training."""
+    """Images in a batch, in every training. Default: the recipe's."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed."""
+    """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed.
+    Default: the recipe's."""
     keep_past_rows: bool = False
-    """Keep the past rows of the linear layer instead of re-creating all of it in each state."""
+    """Fine tuning: past classes keep their rows of the linear layer. Without this, each state begins a new layer."""
     candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
-    """ScaIL: how many past classes can be predicted for an image: a number (10), or all."""
+    """ScaIL: how many past classes can be predicted for an image: a number, or all. Default: 10."""
     as_published: bool = False
-    """ScaIL: read the factors as the authors' code does instead of as the paper writes them."""
+    """ScaIL: compute the factors as the authors' code does. Without this, as the paper writes them."""
     classes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many classes (glyphs: 100 by default, up to 134)."""
+    """Take only the first N classes. Default: all (glyphs: 100 of 134)."""
     images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many training images a class (glyphs: 100 by default)."""
+    """Take only N training images of each class. Default: all (glyphs: 100)."""
     image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Side of the images in pixels (by default glyphs: 20; cifar100: 32; image files: 64, or 224 in recipe paper)."""
+    """Side of the images in pixels.
+    Default: 20 for glyphs, 32 for cifar100, 64 for image files (224 with recipe paper)."""
     split: Literal["icarl", "official"] | None = None
-    """ILSVRC: test on 50 images a class held out of the training folder (icarl), or on the validation images."""
+    """ILSVRC: which images to test on. Default: icarl.
+    icarl: 50 of each class, held out of the training folder. official: the validation images."""
     held_out: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
-    """Share of each class to test on, where a data set has no test images of its own (0.2)."""
+    """Share of each class to test on, if the data set has no test images of its own. Default: 0.2."""
     tune: bool = False
-    """Test on --held-out of the training images and leave the test images alone: to choose settings."""
+    """To choose settings: test on --held-out of the training images, and leave the test images alone."""
     split_seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Draws the images that are held out to test on (0); --seed does not change them."""
+    """Draws the images that are held out. --seed does not change them. Default: 0."""
     images: Literal["auto", "memory", "disk"] = "auto"
-    """Keep images in memory, padded and cropped; or decode regions of them from disk as they are needed. auto: from
-    disk where they are larger than 64 pixels or fill more than 2 GiB."""
+    """memory: keep all images in memory. disk: decode regions of them from disk when they are needed.
+    auto: disk, if images are larger than 64 pixels or fill more than 2 GiB."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Threads that decode images (2)."""
+    """Threads that decode images from disk. Default: 2."""
     broken: Literal["error", "skip"] | None = None
-    """An image that cannot be read: stop and name it, or leave it out and count it (opens every image once)."""
+    """What to do with an image that cannot be read. Default: error.
+    error: stop and name it. skip: open every image once, leave the broken ones out, and count them."""
     image_column: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """hf: the column of images, where it is not clear."""
+    """hf: the column of images, if there are several that it could be."""
     label_column: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """hf: the column of labels, where it is not clear."""
+    """hf: the column of labels, if there are several that it could be."""
     order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
-    """Order in which classes arrive: seed, icarl, given, or a file with one class name per line."""
+    """The order in which classes arrive. Default: the recipe's.
+    seed: drawn by --seed. icarl: that of the iCaRL paper. given: that of the data set.
+    FILE: that of a file with one class name per line."""
     seed: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Same seed, same numbers."""
+    """Draws the order of classes, weights, batches and random exemplars. Same seed, same numbers."""
     seeds: Annotated[int, tyro.conf.arg(metavar="K")] = 1
-    """Run so many seeds, from --seed on, and give means and standard deviations."""
+    """How many seeds to run, from --seed on. The table then has means and standard deviations."""
     threads: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """CPU threads of one training (1 by default; DeeSIL's SVMs use all cores)."""
+    """CPU threads of one training; DeeSIL's SVMs use all cores. Another number changes the last bits. Default: 1."""
     jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Trainings at a time. Default: as the cores allow. Never changes a number."""
+    """How many trainings run at a time. Never changes a number. Default: as the cores allow."""
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
-    """Where to train."""
+    """Where to train. auto: on a GPU if there is one."""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     """Number format of the training."""
     devices: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Train one network on so many devices of this machine (1); on CPUs, in so many processes. Each batch is shared out
-    among them. Under torchrun: as many as it has started."""
+    """How many devices of this machine train one network together; on CPUs, how many processes.
+    Each batch is shared out among them. Default: 1, or as many as torchrun has started."""
     nodes: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Machines, each with --devices of them: the same command on every one, see docs/scaling.md."""
+    """How many machines train together, each with its --devices. Start the same command on all: see docs/scaling.md."""
     sync_batch_norm: bool = False
-    """Several GPUs: batch norm over the whole batch (torch's SyncBatchNorm) instead of each device's own images."""
+    """Several GPUs: batch norm over the whole batch. Without this, each device normalises its own images."""
     linear_scaling: bool = False
-    """Several devices: a whole batch on each, and a learning rate as many times as high."""
+    """Several devices: each has a whole batch, and the learning rate is multiplied by their number."""
     keep_features: bool = False
-    """Keep the test images' features in the store: other heads are then scored without the network."""
+    """Keep the features of test images in the store. Other heads are then scored without the network."""
     logger: Literal["tensorboard", "wandb", "mlflow"] | None = None
-    """Also send losses and accuracies there as they arrive: to logs/ in --out (pip install 'scail[tensorboard]')."""
+    """Also send losses and accuracies there as they arrive. What stays on this machine goes to logs/ in --out.
+    To install one: pip install 'scail[tensorboard]'."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where the results go. Default: a new folder in runs/."""
+    """The folder of the results. Default: a new one in runs/."""
     store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
-    """Where trained states are kept: a directory, or an object store as s3://bucket/states. Default: SCAIL_STORE, or
-    the user's cache directory."""
+    """Where trained states are kept: a folder, or an object store such as s3://bucket/states.
+    Default: SCAIL_STORE, or the user's cache folder."""
 
 
 def experiment_of(run: RunOptions) -> Experiment:
@@ -247,12 +269,13 @@ def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Pa
 class RunCommand(RunOptions):
     """Train one configuration and print the paper's table.
 
-    A network learns the classes in Z states, keeping at most B old images. All heads (FT, ScaIL, ...) are read from
-    the same training. Finished states are kept in a store and never trained twice; after Ctrl-C or a crash the same
-    command goes on where it stopped.
+    A network learns the classes in Z states, and keeps at most B images of past ones. One training serves many methods:
+    FT, ScaIL and others differ only in how they read it. Finished states are kept in a store and never trained twice.
+    After Ctrl-C or a crash the same command goes on where it stopped.
 
-    Try `scail run --dataset digits --states 5` (a minute or so), `scail run` (several minutes), or
-    `scail run --states 20 --memory 1% --methods ft,scail --select herding --seeds 3 --out runs/mine`.
+      scail run --dataset digits --states 5    # every method, a minute or so
+      scail run                                # on glyphs, several minutes
+      scail run --states 20 --memory 1% --methods ft,scail --seeds 3 --out runs/mine
     """
 
     def __call__(self) -> None:
