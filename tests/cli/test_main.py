@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 import scail as package
 from scail.benchmark.trajectory import trajectories_in
-from scail.cli.main import COMMANDS, main
+from scail.cli.main import COMMANDS, _parse, main
 from scail.config.options import RunOptions, experiment_of
 
 TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "1"]
@@ -307,13 +308,20 @@ def test_the_overview_is_one_screen_with_every_command_in_its_group(capsys):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_is_found_and_explains_itself(capsys, name):
+def test_every_command_is_found_and_explains_itself(capsys, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "80")
     module, _, kind = COMMANDS[name].place.partition(":")
     command = getattr(import_module(module), kind)
     assert dataclasses.is_dataclass(command) and command.__dataclass_params__.frozen and "__call__" in vars(command)
     code, out, _ = call(capsys, name, "--help")
     assert code == 0 and f"usage: scail {name} " in out and "None" not in out
     assert out.splitlines()[0].split() == command.__doc__.split()[: len(out.splitlines()[0].split())]
+    assert all(len(line) <= 80 for line in out.split("usage:")[0].splitlines())
+    examples = [line for line in command.__doc__.splitlines() if line.startswith("      scail ")]
+    assert all(f"\n{line[4:]}\n" in out for line in examples)
+    for line in examples:
+        _, said, *options = shlex.split(line, comments=True)
+        assert callable(_parse(said, options))
 
 
 def test_the_version(capsys):
@@ -351,6 +359,8 @@ def test_listings(capsys):
 def test_recipes_are_listed_and_printed_in_full(capsys):
     code, out, _ = call(capsys, "recipes")
     assert code == 0 and "quick" in out and "paper" in out
+    names = [line.split()[0] for line in out.splitlines()]
+    assert {line.index(line.split()[1]) for line in out.splitlines()} == {max(map(len, names)) + 2}  # one column
     code, out, _ = call(capsys, "recipes", "paper", "--dataset", "cifar100")
     assert code == 0 and json.loads(out)["first_schedule"]["epochs"] == 300
     code, _, err = call(capsys, "recipes", "secret")

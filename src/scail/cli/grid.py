@@ -39,30 +39,38 @@ class _Which:
 class GridCommand(CommandOptions, TrainingOptions, _Which):
     """Run all configurations of a table or figure of the paper, or of a file of your own.
 
-    A plan comes first: how many trainings there are, how many are saved because configurations and methods share them,
-    and about how long they take here. Then every trajectory is trained once, and each configuration has its results in
-    a folder of its own below --out. After Ctrl-C or a crash the same command goes on; finished configurations are not
-    run again. `scail paper DIR` puts the results beside the published ones.
+    First comes a plan: how many trainings there are, how many are saved because configurations and methods share them,
+    and how long they take here. Then every trajectory is trained once. Each configuration has a folder of results below
+    --out. After Ctrl-C or a crash the same command goes on. `scail paper DIR` compares the results with the published
+    ones.
 
-    NAME is table1 (all methods, five configurations of Z and B), table2 (errors on ILSVRC), supp-errors (on all data
-    sets), supp-nomem (no memory), supp-distill (fifty states) or figures. FILE is YAML with options of `scail run`,
-    where a list means each of its values: the lines `dataset: cifar100`, `states: [10, 20]`, `memory: [2%, 1%]` and
-    `seed: [1, 2, 3]` make twelve configurations. Options given here replace those of the file.
+    NAME is table1 (all methods, five configurations of Z and B), table2 (errors on ILSVRC), supp-errors (errors on all
+    data sets), supp-nomem (no memory), supp-distill (fifty states) or figures.
 
-    Try `scail grid table1 --recipe paper --plan` (needs no data), or
-    `scail grid table1 --datasets cifar100 --methods ft,scail,full --jobs 2`.
+    FILE is YAML with options of `scail run`. A list stands for each of its values. These lines make twelve
+    configurations, and options given here replace those of the file:
+
+      dataset: cifar100
+      states: [10, 20]
+      memory: [2%, 1%]
+      seed: [1, 2, 3]
+
+    Try one of these; the first needs no data:
+
+      scail grid table1 --recipe paper --plan
+      scail grid table1 --datasets cifar100 --methods ft,scail,full --jobs 2
     """
 
     engine: Literal["local", "ray"] = "local"
-    """Where trainings run: in processes here, or on a Ray cluster (extra `ray`). The results are the same."""
+    """local: trainings run in processes here. ray: on a Ray cluster (pip install 'scail[ray]').
+    The results are the same."""
     address: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
-    """ray: the cluster, or auto for the one of this machine. Default: one is started here for this grid."""
+    """ray: the cluster, or auto for that of this machine. Default: one is started here for this grid."""
     gpus_per_training: Annotated[float, tyro.conf.arg(metavar="N")] = 0
-    """ray: GPUs of each training."""
+    """ray: how many GPUs each training has."""
     results: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """A folder of measured numbers to keep: what is there already is not run, what is finished is added.
-
-    The table of the grid has all of them; the folder of a run only what that run measured."""
+    """A folder of measured numbers to keep. What it has is not run again. What is finished is added to it.
+    The table of the grid has all of them, the folder of a run only its own."""
     plan: bool = False
     """Print the plan, and end."""
 

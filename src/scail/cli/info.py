@@ -30,8 +30,7 @@ class InfoCommand:
     model: ModelFolder
     """The folder of the model."""
     json: bool = False
-    """Print JSON: top1 and top5 on held-out images, classes, memory, exemplars, last_learn, and all else that is
-    known."""
+    """Print JSON: top1 and top5 on held-out images, classes, memory, exemplars, last_learn, and more."""
 
     def __call__(self) -> None:
         """Show what the manifest says."""

@@ -22,13 +22,17 @@ ModelFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL
 
 @dataclass(frozen=True)
 class LearnCommand:
-    """Learn classes into a model: a new one, or one that has learned before and keeps at most B images of it.
+    """Learn classes into a model: a new one, or one that has learned before.
 
-    The folder MODEL answers as before until the new state takes its place in one step. Interrupted or killed, nothing
-    is lost: the same command goes on. Images of known classes are rehearsed.
+    The model is a folder. It keeps at most B images of what it has learned. It answers as before until the new state
+    takes its place in one step. Interrupted or killed, nothing is lost: the same command goes on. Images of classes
+    that it knows are rehearsed.
 
-    Try `scail learn pets photos/cats-and-dogs`, later `scail learn pets photos/rabbits`, then
-    `scail predict pets some.jpg`. Options marked * are fixed by the first learn.
+    Options marked * are fixed by the first learn.
+
+      scail learn pets photos/cats-and-dogs
+      scail learn pets photos/rabbits
+      scail predict pets some.jpg
     """
 
     model: ModelFolder
@@ -39,34 +43,36 @@ class LearnCommand:
     classes: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Only these classes of the data, separated by commas."""
     memory: Annotated[int | None, tyro.conf.arg(metavar="B")] = None
-    """* B, the images that the model may keep, over all classes (2000)."""
+    """* B, how many images the model may keep, over all classes. Default: 2000."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """How it learns and classifies; see `scail methods`. A model that has learned can change to methods that are read
-    from the same training. Default: icarl_duet, or lwf without a memory."""
+    """How it learns and classifies: a name of `scail methods`.
+    A model that has learned can change to methods that read the same training.
+    Default: icarl_duet, or lwf without a memory."""
     validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
-    """* Share of each class, and of B, that is held out to measure with, as 0.1 (none)."""
+    """* Share of each class, and of B, that is held out to measure with, as 0.1. Default: none."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every state, as E; or of the first one and the later ones, as E0,E (methods that distil: E in all).
-    Default: as in the learn before; at first, by the number of images."""
+    """Epochs of every state, as 10. Default: as in the learn before; at first, by the number of images.
+    30,10 is 30 in the first state, 10 in later ones. Methods that distil, as the default one, have 10 in all."""
     backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """* resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto."""
+    """* The network: resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto."""
     backbone_weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained")] = None
-    """* Weights to begin with: a safetensors file (torchvision's names for resnet18 are fine), or timm's pretrained
-    ones."""
+    """* Weights to begin with: a safetensors file, or `pretrained` for those of timm.
+    A file may name the weights of resnet18 as torchvision does."""
     recipe: Literal["auto", "quick", "paper"] | None = None
-    """* Schedules. auto: by the number of images."""
+    """* How long and how fast to train. Default: auto, by the number of images.
+    quick and paper: as in `scail run`."""
     image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """* Side of the images in pixels (image files: 64)."""
+    """* Side of the images in pixels. Default for image files: 64."""
     no_mirror: bool = False
-    """* A mirrored image is not of its class any more: characters, signs."""
+    """* Do not mirror images in training: for characters, signs and whatever else has a left and a right."""
     broken: Literal["error", "skip"] = "error"
-    """An image that cannot be read: stop and name it, or leave it out."""
+    """What to do with an image that cannot be read. error: stop and name it. skip: leave it out."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """* Same seed, same model (1)."""
+    """* Same seed, same model. Default: 1."""
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
-    """Where to train."""
+    """Where to train. auto: on a GPU if there is one."""
     no_wait: bool = False
-    """Stop with an error if another process is learning into this model, instead of waiting for it."""
+    """If another process is learning into this model: stop with an error instead of waiting for it."""
 
     def __call__(self) -> None:
         """Learn, and say what came of it."""
@@ -113,6 +119,8 @@ class ForgetCommand:
     """Take a class out of a model: its exemplars, rows, statistics, held-out images, and unfinished work.
 
     The weights of the network carry traces of it until the model is trained anew without it.
+
+      scail forget pets rabbit
     """
 
     model: ModelFolder
@@ -120,7 +128,7 @@ class ForgetCommand:
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
     """The class to forget."""
     no_wait: bool = False
-    """Stop with an error if another process is learning into this model, instead of waiting for it."""
+    """If another process is learning into this model: stop with an error instead of waiting for it."""
 
     def __call__(self) -> None:
         """Forget, and say what cannot be forgotten."""

@@ -22,22 +22,25 @@ _BATCH = 256
 
 @dataclass(frozen=True)
 class PredictCommand:
-    """Classify images: files, folders (all images in them), or a list of paths on standard input.
+    """Classify images: files, folders with all images in them, or a list of paths on standard input.
 
-    One line per image, as they are done. An image that cannot be read is named on standard error, the others are
-    classified all the same, and the exit code is 2.
+    Each image gives one line as soon as it is done. An image that cannot be read is named on standard error. The others
+    are classified all the same, and the exit code is 2.
+
+      scail predict pets holiday/*.jpg --top 3
+      find photos -name '*.png' | scail predict pets --json
     """
 
     model: ModelFolder
     """The folder of the model."""
     paths: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[PATH ...]")] = ()
-    """Images and folders of images; none, or -: paths are read from standard input, one per line."""
+    """Images, and folders of images. Without any, or with -, paths are read from standard input, one per line."""
     top: Annotated[int, tyro.conf.arg(metavar="K")] = 1
     """How many classes to name for each image, the best first."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Classify with the head of another method on the same trajectory; see `scail methods`."""
+    """Classify with another method that reads the same training, a name of `scail methods`. Default: the model's."""
     json: bool = False
-    """One JSON object per line: path, and classes with their probabilities."""
+    """One JSON object per line: the path, and the classes with their probabilities."""
     csv: bool = False
     """CSV with a header: path, rank, class, probability."""
 
@@ -71,18 +74,23 @@ class PredictCommand:
 
 @dataclass(frozen=True)
 class EvaluateCommand:
-    """Measure a model on labelled images that it did not learn."""
+    """Measure a model on labelled images that it did not learn.
+
+    Of data with test images of their own, those are taken.
+
+      scail evaluate pets photos/test
+    """
 
     model: ModelFolder
     """The folder of the model."""
     data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
-    """Images, as for `scail learn`; where the data have test images of their own, those."""
+    """Labelled images, as for `scail learn`."""
     classes: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Only these classes of the data, separated by commas."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Classify with the head of another method on the same trajectory; see `scail methods`."""
+    """Classify with another method that reads the same training, a name of `scail methods`. Default: the model's."""
     json: bool = False
-    """As JSON: top1, top5, images, classes, memory, exemplars."""
+    """Print JSON: top1, top5, images, classes, memory, exemplars."""
 
     def __call__(self) -> None:
         """Measure, and print."""
@@ -103,14 +111,20 @@ class EvaluateCommand:
 
 @dataclass(frozen=True)
 class ExportCommand:
-    """Write a model as one file that other programs can run."""
+    """Write a model as one file that other programs can run.
+
+    The file is ONNX, which needs pip install 'scail[onnx]'. Images go in as uint8, scores come out. The names of the
+    classes are in its metadata.
+
+      scail export pets --onnx pets.onnx
+    """
 
     model: ModelFolder
     """The folder of the model."""
     onnx: Annotated[Path, tyro.conf.arg(metavar="FILE")]
-    """The ONNX file to write: uint8 images in, scores out, class names in its metadata."""
+    """The file to write."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """With the head of another method on the same trajectory."""
+    """Classify with another method that reads the same training, a name of `scail methods`. Default: the model's."""
 
     def __call__(self) -> None:
         """Write the file."""

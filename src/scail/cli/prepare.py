@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 class PrepareCommand:
     """Make a packed copy of a data set that trains faster, or crop the faces of VGGFace2.
 
-    `scail prepare DATASET --size 256` scales every image down once and packs them into a few large files;
-    `scail run --dataset` takes the folder. Put it into SCAIL_DATA under the data set's name, and the name means the
-    packed copy. `scail prepare vggface2 SRC DST` finds faces with MTCNN (pip install 'scail[faces]') and writes the
-    crops of SRC to DST, in the same folders. Both go on where they were interrupted.
+    Packing scales every image down once and puts all of them into a few large files. `scail run --dataset` takes the
+    folder. Put it into SCAIL_DATA under the data set's name, and the name means the packed copy.
+
+    Cropping finds faces with MTCNN (pip install 'scail[faces]') and writes those of SRC to DST, in the same folders.
+
+    Both go on where they were interrupted.
+
+      scail prepare ilsvrc --size 256
+      scail prepare vggface2 photographs faces
     """
 
     dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
@@ -29,29 +34,31 @@ class PrepareCommand:
     target: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DST")] = None
     """vggface2: the folder of cropped faces."""
     size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Shorter side of the packed images (256), or side of a cropped face, in pixels."""
+    """Shorter side of the packed images, or side of a cropped face, in pixels. Default: 256."""
     quality: Annotated[int, tyro.conf.arg(metavar="N")] = 92
     """JPEG quality of the packed images, 1 to 95."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the packed copy goes. Default: NAME-SIZE in SCAIL_DATA."""
     split: Literal["icarl", "official"] = "icarl"
-    """ILSVRC: which images to test on; a packed copy keeps it."""
+    """ILSVRC: which images to test on, as in `scail run`. A packed copy keeps it."""
     classes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many classes."""
+    """Take only the first N classes."""
     images_per_class: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Only so many training images a class."""
+    """Take only N training images of each class."""
     held_out: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.2
-    """Share of each class to test on, where a data set has no test images of its own; a packed copy keeps it."""
+    """Share of each class to test on, if the data set has no test images of its own. A packed copy keeps it."""
     split_seed: Annotated[int, tyro.conf.arg(metavar="N")] = 0
     """Draws the images to test on."""
     broken: Literal["error", "skip"] = "error"
-    """An image that cannot be read: stop and name it, or leave it out and count it. (Faces: always counted.)"""
+    """What to do with an image that cannot be read. Faces: it is always counted.
+    error: stop and name it. skip: leave it out and count it."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Images at a time. Default: as many as there are cores."""
+    """How many images to work on at a time. Default: as many as there are cores."""
     margin: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
-    """Faces: how much is kept around the face, as a share of its side."""
+    """Faces: how much is kept around the face, as a share of its side. Default: 0.3."""
     no_face: Literal["centre", "skip"] = "centre"
-    """Faces: a photograph without one gives its middle square, or nothing. Both are listed in faces.csv."""
+    """Faces: what a photograph without a face gives, its middle square (centre) or nothing (skip).
+    Both are listed in faces.csv."""
     several: Literal["largest", "central"] = "largest"
     """Faces: which one of several is taken."""
 

@@ -60,19 +60,26 @@ class DatasetsCommand:
 
 @dataclass(frozen=True)
 class RecipesCommand:
-    """List the recipes, or print one in full: every hyper-parameter that `scail run --recipe` takes from it."""
+    """List the recipes, or print one in full: every number that `scail run --recipe` takes from it.
+
+    Some numbers differ between data sets.
+
+      scail recipes
+      scail recipes paper --dataset cifar100
+    """
 
     show: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[show NAME]")] = ()
-    """Print this recipe."""
+    """The recipe to print. Default: list all."""
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
-    """For which data set."""
+    """The data set that it is printed for."""
 
     def __call__(self) -> None:
         """Print their first lines, or one as JSON."""
         asked = self.show[1:] if self.show[:1] == ("show",) else self.show
         if not asked and not self.show:
+            width = max(map(len, RECIPES))
             for name, recipe in RECIPES.items():
-                print(f"{name:10} {(recipe.__doc__ or '').splitlines()[0]}")
+                print(f"{name:{width}}  {(recipe.__doc__ or '').splitlines()[0]}")
         elif len(asked) != 1 or asked[0] not in RECIPES:
             raise ValueError(f"unknown recipe {' '.join(asked) or '(none)'!r}; known: {', '.join(RECIPES)}")
         else:

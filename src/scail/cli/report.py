@@ -11,21 +11,21 @@ import tyro
 
 @dataclass(frozen=True)
 class ReportCommand:
-    """Write a page about runs, and their figures and tables for papers. Nothing is trained.
+    """Write a page about runs, with figures and tables for papers. Nothing is trained.
 
-    Give folders of `scail run` or `scail grid`. The page, report.html, is one file that needs no network. Figures are
-    written as PDF, SVG and PNG, tables as LaTeX, Markdown and CSV. Runs of unlike protocol stand in tables of their
-    own, and the page says what differs.
+    The page, report.html, is one file that needs no network. Figures are PDF, SVG and PNG, tables LaTeX, Markdown and
+    CSV. Runs of unlike protocol stand in tables of their own, and the page says what differs.
 
-    Try `scail report runs/demo`, or `scail report runs/a runs/b --out compared`.
+      scail report runs/demo
+      scail report runs/a runs/b --out compared
     """
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_GRID")] = ()
-    """Folders of runs or grids."""
+    """Folders of `scail run` or `scail grid`."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where report.html, figures/ and tables/ go. Default: into the folder itself, where one is given."""
+    """Where report.html, figures/ and tables/ go. Default: the folder itself, if there is only one."""
     formats: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "pdf,svg,png"
-    """Formats of the figures, separated by commas, or none. Of several seeds those of the first are drawn."""
+    """Formats of the figures, separated by commas, or none. Figures are of the first seed."""
 
     def __call__(self) -> None:
         """Write it, and say where."""

@@ -17,12 +17,13 @@ from scail.runtime.launch import become_rank, launch, started_ranks
 class RunCommand(CommandOptions, RunOptions):
     """Train one configuration and print the paper's table.
 
-    A network learns the classes in Z states, keeping at most B old images. All heads (FT, ScaIL, ...) are read from
-    the same training. Finished states are kept in a store and never trained twice; after Ctrl-C or a crash the same
-    command goes on where it stopped.
+    A network learns the classes in Z states, and keeps at most B images of past ones. One training serves many methods:
+    FT, ScaIL and others differ only in how they read it. Finished states are kept in a store and never trained twice.
+    After Ctrl-C or a crash the same command goes on where it stopped.
 
-    Try `scail run --dataset digits --states 5` (a minute or so), `scail run` (several minutes), or
-    `scail run --states 20 --memory 1% --methods ft,scail --select herding --seeds 3 --out runs/mine`.
+      scail run --dataset digits --states 5    # every method, a minute or so
+      scail run                                # on glyphs, several minutes
+      scail run --states 20 --memory 1% --methods ft,scail --seeds 3 --out runs/mine
     """
 
     def __call__(self) -> None:

@@ -22,7 +22,7 @@ class LsCommand:
     """List the states: what they are, their sizes, when they were last used, and how many build on each."""
 
     store: Place = None
-    """Which store. Default: SCAIL_STORE, or the user's cache directory."""
+    """Which store. Default: SCAIL_STORE, or the user's cache folder."""
 
     def on(self, store: Store) -> None:
         """Print the table of states."""
@@ -55,9 +55,9 @@ class ShowCommand:
     """Show all that is known of one state: what it was made from, what it builds on, and what builds on it."""
 
     key: Annotated[str, tyro.conf.Positional]
-    """The key of the state, or its beginning."""
+    """The key of the state, or how it begins."""
     store: Place = None
-    """Which store."""
+    """Which store, as for `ls`."""
 
     def on(self, store: Store) -> None:
         """Print it as JSON."""
@@ -77,11 +77,11 @@ class RmCommand:
     """Remove states. What builds on them stays usable: a run trains only what is missing."""
 
     keys: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Keys, or their beginnings."""
+    """Keys of states, or how they begin."""
     dependents: bool = False
-    """Remove everything that builds on them, too."""
+    """Also remove everything that builds on them."""
     store: Place = None
-    """Which store."""
+    """Which store, as for `ls`."""
 
     def on(self, store: Store) -> None:
         """Remove them, and say how much that was."""
@@ -103,17 +103,17 @@ class RmCommand:
 
 @dataclass(frozen=True)
 class GcCommand:
-    """Make room: remove what is left over from dead runs, then what was not used for longest, down to a limit.
+    """Make room: remove what dead runs left over, then states that were not used for longest, down to a limit.
 
-    Every write keeps the finished states below SCAIL_STORE_LIMIT (50GB), least recently used first.
+    This also happens by itself: every write keeps the finished states below SCAIL_STORE_LIMIT (50GB).
     """
 
     limit: Annotated[str | None, tyro.conf.arg(metavar="SIZE", help_behavior_hint="")] = None
     """How much may stay, as 20GB or 500MB. Default: SCAIL_STORE_LIMIT, or 50GB."""
     unfinished_days: Annotated[float, tyro.conf.arg(metavar="N")] = 30
-    """Remove unfinished trainings that were not touched for so many days."""
+    """Also remove unfinished trainings that were not touched for so many days."""
     store: Place = None
-    """Which store."""
+    """Which store, as for `ls`."""
 
     def on(self, store: Store) -> None:
         """Sweep, shrink, and say what is left."""
@@ -130,12 +130,12 @@ class GcCommand:
 
 @dataclass(frozen=True)
 class VerifyCommand:
-    """Read every state and compare checksums. Damaged ones are named; the exit code is then 1."""
+    """Read every state and compare checksums. Damaged ones are named, and the exit code is then 1."""
 
     remove: bool = False
-    """Remove damaged states (a run would make them again anyway)."""
+    """Remove damaged states. A run makes them again."""
     store: Place = None
-    """Which store."""
+    """Which store, as for `ls`."""
 
     def on(self, store: Store) -> None:
         """Read all, and name what is damaged."""
@@ -160,7 +160,13 @@ class VerifyCommand:
 
 @dataclass(frozen=True)
 class StoreCommand:
-    """Look into the store of trained states, check it, and make room."""
+    """Look into the store of trained states, check it, and make room.
+
+    `scail run` and `scail grid` keep every state that they finish in the store, and never train it again.
+
+      scail store ls
+      scail store gc --limit 20GB
+    """
 
     command: tyro.conf.OmitSubcommandPrefixes[
         Annotated[LsCommand, tyro.conf.subcommand("ls")]

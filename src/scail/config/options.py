@@ -23,13 +23,14 @@ class StreamOptions:
     """Which images, in how many states, with how large a memory."""
 
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
-    """Which images: a name (see `scail datasets`), hf:owner/name, or a folder or list file of your own."""
+    """Which images: a name of `scail datasets`, hf:owner/name, or the path of a folder or list file of your own."""
     states: Annotated[str, tyro.conf.arg(metavar="Z|SIZES")] = "10"
-    """Z, the number of states of equal size; or the number of new classes in each, as 50,10,10,10,10,10."""
+    """Z, the number of states, which are of equal size.
+    Or the number of new classes in each state, as 50,25,25."""
     first_state: Annotated[str | None, tyro.conf.arg(metavar="N|half")] = None
-    """Classes in state 0, when it is larger: a number, or half. The rest is spread over the other states."""
+    """How many classes state 0 has, if more than the others: a number, or half. The other states share the rest."""
     memory: Annotated[str, tyro.conf.arg(metavar="B")] = "2%"
-    """B, the old images kept, over all classes: a number, or a share of the training images."""
+    """B, how many images of past classes are kept in all: a number, or a share of the training images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,42 +38,54 @@ class TrainingOptions:
     """What both commands take: methods, network and schedules, and which part of the data."""
 
     methods: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
-    """Names separated by commas, as ft,scail (see `scail methods`). scail:herding means: with herding only. Default:
-    all of them; in a grid, those of its table."""
+    """Which methods: names of `scail methods`, separated by commas. Default: all; in a grid, those of its table.
+    A name can have a --select of its own, as scail:herding."""
     select: Literal["random", "herding", "both"] | None = None
-    """How the old images to keep are chosen: at random, or by herding (those whose mean is closest to that of their
-    class). both: one training each. Default: both for FT and what is read from it, and for every other method the way
-    of its own paper; in a grid of the paper, as in its table."""
+    """How the images that are kept of a class are chosen.
+    random: by chance.
+    herding: so that their mean feature is close to that of the class.
+    both: FT, ScaIL and the other heads of fine tuning are measured both ways, any other method in the way of its paper.
+    Default: both; in a grid of the paper, as in its table.
+    Example: --select herding, for all methods. Fine tuning is then trained once, not twice."""
     recipe: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Network, epochs and learning rates. quick (the default): minutes on a CPU. cifar100-cpu: CIFAR-100 in hours on
-    two cores. paper: the paper's own, for a GPU. paper-224: the same with small images scaled up. `scail recipes show
-    NAME` prints every number."""
+    """The named set of numbers to train with: network, epochs, learning rates and so on. Default: quick.
+    quick: a small network and short trainings, for a CPU.
+    cifar100-cpu: the paper's CIFAR-100 as far as a CPU goes.
+    paper: the paper's own training, for a GPU.
+    paper-224: the same for small images, scaled to 224 pixels.
+    Example: --dataset cifar100 --recipe paper. `scail recipes paper` prints every number, options below change some."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every training, as 5; or of state 0 (and Full) and of each later state, as 10,5."""
+    """Epochs of every training, as 10. Default: the recipe's.
+    30,10 is 30 in state 0 and for Full, 10 in later states. iCaRL and others that distil have 10 in all states."""
     batch_size: Number = None
-    """Images in a batch, in every training."""
+    """Images in a batch, in every training. Default: the recipe's."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed."""
+    """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed.
+    Default: the recipe's."""
     classes: Number = None
-    """Only so many classes (glyphs: 100 by default, up to 134)."""
+    """Take only the first N classes. Default: all (glyphs: 100 of 134)."""
     images_per_class: Number = None
-    """Only so many training images a class (glyphs: 100 by default)."""
+    """Take only N training images of each class. Default: all (glyphs: 100)."""
     image_size: Number = None
-    """Side of the images in pixels (by default glyphs: 20; cifar100: 32; image files: 64, or 224 in recipe paper)."""
+    """Side of the images in pixels.
+    Default: 20 for glyphs, 32 for cifar100, 64 for image files (224 with recipe paper)."""
     order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
-    """Order in which classes arrive: seed, icarl, given, or a file with one class name per line."""
+    """The order in which classes arrive. Default: the recipe's.
+    seed: drawn by --seed. icarl: that of the iCaRL paper. given: that of the data set.
+    FILE: that of a file with one class name per line."""
     split: Literal["icarl", "official"] | None = None
-    """ILSVRC: test on 50 images a class held out of the training folder (icarl), or on the validation images."""
+    """ILSVRC: which images to test on. Default: icarl.
+    icarl: 50 of each class, held out of the training folder. official: the validation images."""
     workers: Number = None
-    """Threads that decode images (2)."""
+    """Threads that decode images from disk. Default: 2."""
     seed: Number = None
-    """Same seed, same numbers (1)."""
+    """Draws the order of classes, weights, batches and random exemplars. Same seed, same numbers. Default: 1."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
-    """Run so many seeds, from --seed on, and give means and standard deviations (1)."""
+    """How many seeds to run, from --seed on. The table then has means and standard deviations. Default: 1."""
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] | None = None
-    """Where to train (auto)."""
+    """Where to train. Default: auto, on a GPU if there is one."""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = None
-    """Number format of the training (32-true)."""
+    """Number format of the training. Default: 32-true."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,15 +93,16 @@ class CommandOptions:
     """Where trainings and their results go: of the command, not of an experiment."""
 
     jobs: Number = None
-    """Trainings at a time. Default: as the cores allow. Never changes a number."""
+    """How many trainings run at a time. Never changes a number. Default: as the cores allow."""
     logger: Literal["tensorboard", "wandb", "mlflow"] | None = None
-    """Also send losses and accuracies there as they arrive: to logs/ in --out (pip install 'scail[tensorboard]')."""
+    """Also send losses and accuracies there as they arrive. What stays on this machine goes to logs/ in --out.
+    To install one: pip install 'scail[tensorboard]'."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where the results go. Default: a folder in runs/; a new one for every run, and always the same one for a grid,
-    so that the same command goes on."""
+    """Where the results go. Default: a folder in runs/.
+    Each run has a new one; a grid always has the same one, so that the same command goes on."""
     store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
-    """Where trained states are kept: a directory, or an object store as s3://bucket/states. Default: SCAIL_STORE, or
-    the user's cache directory."""
+    """Where trained states are kept: a folder, or an object store such as s3://bucket/states.
+    Default: SCAIL_STORE, or the user's cache folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,14 +110,14 @@ class DeviceOptions:
     """Several devices for one network: of a single run."""
 
     devices: Number = None
-    """Train one network on so many devices of this machine (1); on CPUs, in so many processes. Each batch is shared out
-    among them. Under torchrun: as many as it has started."""
+    """How many devices of this machine train one network together; on CPUs, how many processes.
+    Each batch is shared out among them. Default: 1, or as many as torchrun has started."""
     nodes: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Machines, each with --devices of them: the same command on every one, see docs/scaling.md."""
+    """How many machines train together, each with its --devices. Start the same command on all: see docs/scaling.md."""
     sync_batch_norm: bool = False
-    """Several GPUs: batch norm over the whole batch (torch's SyncBatchNorm) instead of each device's own images."""
+    """Several GPUs: batch norm over the whole batch. Without this, each device normalises its own images."""
     linear_scaling: bool = False
-    """Several devices: a whole batch on each, and a learning rate as many times as high."""
+    """Several devices: each has a whole batch, and the learning rate is multiplied by their number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,36 +125,40 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     """Everything that can be asked for of one experiment."""
 
     lr: Annotated[float | None, tyro.conf.arg(metavar="RATE")] = None
-    """Learning rate of state 0, Full and fine tuning; the recipe decides how it falls, and that of other trainers."""
+    """Learning rate at the start of state 0, of Full and of fine tuning. Default: the recipe's.
+    Other trainings have rates of their own: see --schedule."""
     schedule: Annotated[str | None, tyro.conf.arg(metavar="NAME.WHAT=N,...")] = None
-    """Other numbers of the recipe's schedules, as later.lr=0.05,distill.epochs=40. NAME says which training: first
-    (state 0, Full), later (fine tuning), balanced, distill (iCaRL, LwF), bic-first, bic, bic-correction. WHAT is
-    epochs, lr, batch-size, momentum, weight-decay, divide-by, patience or weight-decay-states."""
+    """Change any number of the recipe's trainings. Example: later.lr=0.05,distill.epochs=40.
+    NAME is the training. first: state 0, and Full. later: fine tuning after state 0.
+    balanced: the last step of FT^BAL and E2E. distill: iCaRL, FT^distill, iCaRL^duet and LwF.
+    bic-first, bic and bic-correction: BiC's state 0, later states, and second stage.
+    WHAT is epochs, lr, batch_size, momentum, weight_decay, divide_by, patience or weight_decay_states."""
     keep_past_rows: bool = False
-    """Keep the past rows of the linear layer instead of re-creating all of it in each state."""
+    """Fine tuning: past classes keep their rows of the linear layer. Without this, each state begins a new layer."""
     candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
-    """ScaIL: how many past classes can be predicted for an image: a number (10), or all."""
+    """ScaIL: how many past classes can be predicted for an image: a number, or all. Default: 10."""
     as_published: bool = False
-    """ScaIL: read the factors as the authors' code does instead of as the paper writes them."""
+    """ScaIL: compute the factors as the authors' code does. Without this, as the paper writes them."""
     held_out: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
-    """Share of each class to test on, where a data set has no test images of its own (0.2)."""
+    """Share of each class to test on, if the data set has no test images of its own. Default: 0.2."""
     tune: bool = False
-    """Test on --held-out of the training images and leave the test images alone: to choose settings."""
+    """To choose settings: test on --held-out of the training images, and leave the test images alone."""
     split_seed: Number = None
-    """Draws the images that are held out to test on (0); --seed does not change them."""
+    """Draws the images that are held out. --seed does not change them. Default: 0."""
     images: Literal["auto", "memory", "disk"] = "auto"
-    """Keep images in memory, padded and cropped; or decode regions of them from disk as they are needed. auto: from
-    disk where they are larger than 64 pixels or fill more than 2 GiB."""
+    """memory: keep all images in memory. disk: decode regions of them from disk when they are needed.
+    auto: disk, if images are larger than 64 pixels or fill more than 2 GiB."""
     broken: Literal["error", "skip"] | None = None
-    """An image that cannot be read: stop and name it, or leave it out and count it (opens every image once)."""
+    """What to do with an image that cannot be read. Default: error.
+    error: stop and name it. skip: open every image once, leave the broken ones out, and count them."""
     image_column: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """hf: the column of images, where it is not clear."""
+    """hf: the column of images, if there are several that it could be."""
     label_column: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """hf: the column of labels, where it is not clear."""
+    """hf: the column of labels, if there are several that it could be."""
     threads: Number = None
-    """CPU threads of one training (1 by default; DeeSIL's SVMs use all cores)."""
+    """CPU threads of one training; DeeSIL's SVMs use all cores. Another number changes the last bits. Default: 1."""
     keep_features: bool = False
-    """Keep the test images' features in the store: other heads are then scored without the network."""
+    """Keep the features of test images in the store. Other heads are then scored without the network."""
 
 
 def experiment_of(options: RunOptions) -> Experiment:
