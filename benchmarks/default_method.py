@@ -14,7 +14,7 @@ import torch
 
 from scail.benchmark.configuration import settle
 from scail.classifier.incremental_classifier import IncrementalClassifier
-from scail.classifier.model import heads_on
+from scail.classifier.settings import heads_on
 from scail.config.recipes import cifar100_cpu
 from scail.evaluation import top_k_accuracy
 

@@ -137,7 +137,8 @@ def test_the_number_of_processes_changes_nothing(tiny, tmp_path):
 
 
 def test_the_table_can_be_recomputed_from_the_directory(measured):
-    from scail.results.run_directory import RunDirectory, summarise
+    from scail.results.run_directory import RunDirectory
+    from scail.results.summary import summarise
 
     written = json.loads((measured.directory / "summary.json").read_text())
     recomputed = summarise(RunDirectory(measured.directory).rows())

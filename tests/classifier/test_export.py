@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from scail.classifier.model import heads_on
+from scail.classifier.settings import heads_on
 from scail.heads import LinearHead
 from tests.classifier.little import little, little_images
 

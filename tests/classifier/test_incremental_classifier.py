@@ -11,7 +11,7 @@ from scail import IncrementalClassifier
 from scail.benchmark.configuration import settle
 from scail.benchmark.incremental import Watch, steps_of
 from scail.benchmark.trajectory import trajectories_in
-from scail.classifier.model import check_method, heads_on, open_methods
+from scail.classifier.settings import check_method, heads_on, open_methods
 from scail.heads import Evidence
 from scail.methods import METHODS, head_of
 from scail.storage.store import Store

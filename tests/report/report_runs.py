@@ -11,7 +11,9 @@ import numpy as np
 
 from scail.config.recipes import quick
 from scail.evaluation import ERROR_KINDS
-from scail.results.run_directory import AVERAGING, Row, RunDirectory, Sheet, summarise
+from scail.results.row import Row
+from scail.results.run_directory import RunDirectory, Sheet
+from scail.results.summary import AVERAGING, summarise
 from scail.storage.atomic import write_text
 
 LABELS = {"ft": "FT", "ft_nem": "FT^NEM", "ft_l2": "FT^L2", "ft_init_l2": "FT_init^L2", "scail": "ScaIL", "wa": "WA"}

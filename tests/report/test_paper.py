@@ -14,7 +14,7 @@ from scail.results.published import published, published_full
 
 
 def run(experiment: Experiment, memory: int, values: dict[tuple[str, str | None], float], states: int = 10):
-    """Configuration and summary as a run would write them, with these top-5 values."""
+    """Column and summary as a run would write them, with these top-5 values."""
     config = {
         "experiment": json.loads(json.dumps(experiment.record())),
         "dataset": {"name": experiment.dataset, "train_images": 50_000, "test_images": 10_000},

@@ -17,8 +17,9 @@ from scail.config.recipes import quick
 from scail.report.claims import CLAIMS, Claim, hold, published_top5
 from scail.report.document import compared, document, section
 from scail.report.settings import group_by_settings, titles_of
-from scail.results.archive import Archive, Kept, Part, configuration_of, key_of_configuration
-from scail.results.run_directory import Row, summarise, summarise_seeds
+from scail.results.archive import Archive, Contribution, Measurements, configuration_of, key_of_configuration
+from scail.results.row import Row
+from scail.results.summary import summarise, summarise_seeds
 from scail.training import TRAINERS
 
 ROOT = Path(__file__).parents[2]
@@ -226,7 +227,7 @@ class TestArchive:
             schedules = {name: {**made["schedules"][name]} for name in made["schedules"]}
             for name, lr in changed.items():
                 schedules[f"{name}_schedule"]["lr"] = lr
-            return Part({**made, "schedules": schedules}, [replace(row, trainer=trainer)])
+            return Contribution({**made, "schedules": schedules}, [replace(row, trainer=trainer)])
 
         parts = [part("fine_tune", later=0.5), part("fine_tune"), part("fine_tune"), part("distill", distill=9.0)]
         parts += [part("distill"), part("distill"), part("balanced"), part("balanced", later=0.5), part("joint")]
@@ -257,7 +258,10 @@ class TestArchive:
         full = [row for row in kept.rows if row.method == "full"]
         made = kept.parts[0].made
         longer = {**made["schedules"], "first_schedule": {**made["schedules"]["first_schedule"], "epochs": 9}}
-        parts = [Part(made, full), Part({**made, "schedules": longer}, [replace(row, top5=12.3) for row in full])]
+        parts = [
+            Contribution(made, full),
+            Contribution({**made, "schedules": longer}, [replace(row, top5=12.3) for row in full]),
+        ]
         text = compared(group_by_settings([replace(kept, parts=parts)]))
         assert "## 2 settings" in text and "first epochs 9; Z=3" in text and "| 12.3 |" in text
 
@@ -278,13 +282,15 @@ class TestArchive:
             assert same == (schedule not in trainer.schedules)
 
     def test_files_of_0_1_are_read_with_the_schedules_that_trainers_had_then(self):
-        used = {name: Part({}, []).used_by(name) for name in TRAINERS}
+        used = {name: Contribution({}, []).used_by(name) for name in TRAINERS}
         assert used == {name: schedule_names(trainer.schedules) for name, trainer in TRAINERS.items()}
 
     def test_a_method_without_its_last_state_is_not_known(self, place):
         kept = Archive(place / "kept").all()[0]
         cut = [row for row in kept.rows if (row.method, row.state) != ("scail", 2)]
-        assert ("scail", "random") not in Kept(kept.configuration, [Part(kept.parts[0].made, cut)]).pairs
+        assert ("scail", "random") not in Measurements(
+            kept.configuration, [Contribution(kept.parts[0].made, cut)]
+        ).pairs
 
     @pytest.mark.parametrize(
         "text",
@@ -331,7 +337,7 @@ class TestDocument:
     def test_without_a_memory_has_a_table_and_a_g_il_of_its_own(self, place):
         kept = Archive(place / "kept").all()
         none = [replace(row, memory=0, select=None) for row in kept[0].rows]
-        without = Kept({**kept[0].configuration, "memory": 0}, [Part(kept[0].parts[0].made, none)])
+        without = Measurements({**kept[0].configuration, "memory": 0}, [Contribution(kept[0].parts[0].made, none)])
         (alone,), (group,) = group_by_settings(kept), group_by_settings([*kept, without])
         top5 = section(group, "").split("### Top-1")[0].splitlines()
         heads = [line for line in top5 if line.startswith("| method")]

@@ -20,7 +20,7 @@ from scail.datasets import Dataset, load_dataset
 from scail.methods import METHODS, choose_methods, split_name
 from scail.networks.network import create_network, describe_network
 from scail.results.archive import Pair
-from scail.results.run_directory import AVERAGING
+from scail.results.summary import AVERAGING
 from scail.runtime.devices import check_devices
 from scail.runtime.seeds import generator_for
 from scail.stream import State, class_order, split_into_states

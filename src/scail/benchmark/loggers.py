@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from scail.benchmark.trajectory import Trajectory
     from scail.benchmark.workers import Update
-    from scail.results.run_directory import Row
+    from scail.results.row import Row
 
 _NEEDS = {
     "tensorboard": (("tensorboard",),),

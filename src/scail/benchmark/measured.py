@@ -19,7 +19,8 @@ from scail.benchmark.trajectory import Trajectory
 from scail.datasets.dataset import fingerprint_of
 from scail.methods import METHODS, head_of
 from scail.networks.network import extract_features
-from scail.results.run_directory import Row, Sheet
+from scail.results.row import Row
+from scail.results.run_directory import Sheet
 from scail.runtime.allocation import keep_freed_memory
 from scail.runtime.devices import fabric_of
 from scail.runtime.ranks import ALONE, Ranks

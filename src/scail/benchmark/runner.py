@@ -25,7 +25,8 @@ from scail.config import Experiment
 from scail.datasets import load_dataset
 from scail.methods import METHODS
 from scail.results.results import Results
-from scail.results.run_directory import RunDirectory, summarise, summarise_seeds
+from scail.results.run_directory import RunDirectory
+from scail.results.summary import summarise, summarise_seeds
 from scail.runtime.devices import joined
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.atomic import write_text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from scail.classifier.inputs import Shape
-from scail.classifier.model import Settings, check_method
+from scail.classifier.settings import Settings, check_method
 from scail.config import RECIPES, Experiment
 from scail.config.recipes import learning
 from scail.networks.pretrained import choose_backbone

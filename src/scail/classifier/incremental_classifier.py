@@ -18,8 +18,9 @@ from torch import Tensor
 from scail.classifier.choices import Wishes, first_settings
 from scail.classifier.inputs import as_pixels, class_names_of, images_of, labelled
 from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next_state
-from scail.classifier.model import Model, Settings, check_method
+from scail.classifier.model import Model
 from scail.classifier.outlook import estimate, notes_on
+from scail.classifier.settings import Settings, check_method
 from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
 from scail.networks.network import Network, extract_features

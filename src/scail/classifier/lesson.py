@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from scail.classifier.inputs import grouped
-from scail.classifier.model import MOST_HISTORY, Kept, Model, Settings
+from scail.classifier.model import MOST_HISTORY, Kept, Model
+from scail.classifier.settings import Settings
 from scail.datasets.dataset import fingerprint_of
 from scail.datasets.images.batches import Augmentation
 from scail.evaluation import top_k_accuracy

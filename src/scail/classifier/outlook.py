@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from scail.classifier.lesson import Lesson
-from scail.classifier.model import Model, Settings
+from scail.classifier.model import Model
+from scail.classifier.settings import Settings
 from scail.methods import METHODS
 from scail.networks.network import create_network, describe_network
 from scail.networks.timing import duration, seconds_per_image

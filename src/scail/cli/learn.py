@@ -79,7 +79,7 @@ class LearnCommand:
         epochs = _epochs(self.epochs)
         from scail.classifier.folder import look
         from scail.classifier.in_folder import learn_into
-        from scail.classifier.model import check_method
+        from scail.classifier.settings import check_method
         from scail.cli.store import human_size
         from scail.runtime.allocation import keep_freed_memory
 

@@ -8,9 +8,9 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Any, Literal
 
-from scail.results.archive import Kept, Pair
+from scail.results.archive import Measurements, Pair
 from scail.results.published import WITH_MEMORY, WITHOUT_MEMORY, published
-from scail.results.run_directory import summarise
+from scail.results.summary import summarise
 
 Place = tuple[int, str]
 """Z, and B as a share of the training images."""
@@ -75,10 +75,10 @@ def _claims() -> Iterable[Claim]:
 CLAIMS = tuple(_claims())
 
 
-def place_of(kept: Kept) -> Place:
+def place_of(kept: Measurements) -> Place:
     """Z, and B as a share.
 
-    >>> place_of(Kept({"state_sizes": [10] * 10, "memory": 100, "dataset": {"train_images": 20000}}, []))
+    >>> place_of(Measurements({"state_sizes": [10] * 10, "memory": 100, "dataset": {"train_images": 20000}}, []))
     (10, '0.5%')
     """
     configuration = kept.configuration
@@ -86,7 +86,7 @@ def place_of(kept: Kept) -> Place:
     return len(configuration["state_sizes"]), f"{share:.2g}%"
 
 
-def top5_by_place(kept: Iterable[Kept]) -> dict[Place, BySeed]:
+def top5_by_place(kept: Iterable[Measurements]) -> dict[Place, BySeed]:
     """What was measured, ready to be held against the claims."""
     found: dict[Place, BySeed] = {}
     for one in kept:

@@ -14,15 +14,15 @@ from scail.evaluation import ERROR_KINDS, gap_to_full
 from scail.report.claims import CLAIMS, BySeed, Held, Place, hold, place_of, published_top5, top5_by_place
 from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of, text_of
 from scail.report.settings import BASE, group_by_settings, titles_of
-from scail.results.archive import Kept
+from scail.results.archive import Measurements
 from scail.results.published import DATASETS, published_full, published_label
-from scail.results.run_directory import AVERAGING, summarise, summarise_seeds
+from scail.results.summary import AVERAGING, summarise, summarise_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def columns_of(group: Sequence[Kept]) -> Columns:
+def columns_of(group: Sequence[Measurements]) -> Columns:
     """A column for each Z and B: the summary over its seeds."""
     seeds: dict[Place, dict[int, Mapping[str, Any]]] = {}
     for one in group:
@@ -34,7 +34,7 @@ def columns_of(group: Sequence[Kept]) -> Columns:
     }
 
 
-def write_document(kept: Sequence[Kept], out: Path, command: Sequence[str]) -> None:
+def write_document(kept: Sequence[Measurements], out: Path, command: Sequence[str]) -> None:
     """Write the document to `out`; if it is about one setting, with a figure beside it."""
     from scail.storage.atomic import aside, write_text
 
@@ -50,13 +50,13 @@ def write_document(kept: Sequence[Kept], out: Path, command: Sequence[str]) -> N
     write_text(out, document(groups, f"images/{picture.name}", command))
 
 
-def document(groups: Sequence[Sequence[Kept]], picture: str, command: Sequence[str]) -> str:
+def document(groups: Sequence[Sequence[Measurements]], picture: str, command: Sequence[str]) -> str:
     """All about one setting; or several settings, compared."""
     text = section(groups[0], picture) if len(groups) == 1 else compared(groups)
     return f"# Measured\n\nMade by `{shlex.join(command)}`; not written by hand.\n\n{text}"
 
 
-def compared(groups: Sequence[Sequence[Kept]]) -> str:
+def compared(groups: Sequence[Sequence[Measurements]]) -> str:
     """Settings below each other, named by what sets each apart; all about one of them needs a folder of its own."""
     columns: Columns = {}
     parts = [f"## {len(groups)} settings\n"]
@@ -88,7 +88,7 @@ def with_selection(summary: Mapping[str, Any], select: str | None) -> Mapping[st
     return {**summary, "methods": [record for record in summary["methods"] if record["select"] == select]}
 
 
-def section(group: Sequence[Kept], picture: str) -> str:
+def section(group: Sequence[Measurements], picture: str) -> str:
     """All about one setting; what has no memory apart, as in the paper: each table has its own G_IL."""
     parts = [[one for one in group if (one.configuration["memory"] > 0) == some] for some in (True, False)]
     tables = [(part, columns_of(part)) for part in parts if part]
@@ -109,13 +109,13 @@ def section(group: Sequence[Kept], picture: str) -> str:
     )  # fmt: skip
 
 
-def _tables(tables: Iterable[tuple[Sequence[Kept], Columns]], value: str) -> Iterable[str]:
+def _tables(tables: Iterable[tuple[Sequence[Measurements], Columns]], value: str) -> Iterable[str]:
     for _, columns in tables:
         yield from markdown_rows(columns, value)
         yield f"\n{grid_caption(columns, value)}; –: not run.\n"
 
 
-def _setting(group: Sequence[Kept]) -> str:
+def _setting(group: Sequence[Measurements]) -> str:
     configuration = group[0].configuration
     data, experiment = configuration["dataset"], configuration["experiment"]
     trained = {
@@ -139,7 +139,7 @@ def _schedule(schedule: Mapping[str, Any]) -> str:
     )
 
 
-def _published(tables: Iterable[tuple[Sequence[Kept], Columns]]) -> Iterable[str]:
+def _published(tables: Iterable[tuple[Sequence[Measurements], Columns]]) -> Iterable[str]:
     """The paper's cells under the same headings. Less data and another network: only the order can be compared."""
     cells, full, lines = published_top5(), published_full("CIFAR-100"), list[str]()
     for part, columns in tables:
@@ -159,7 +159,7 @@ def _published(tables: Iterable[tuple[Sequence[Kept], Columns]]) -> Iterable[str
         yield f"Top-5 with ResNet-18 and all 500 images a class; Full: {full:.1f}.\n"
 
 
-def _claims(group: Sequence[Kept]) -> Iterable[str]:
+def _claims(group: Sequence[Measurements]) -> Iterable[str]:
     measured = top5_by_place(group)
     paper: dict[Place, BySeed] = {place: {0: of} for place, of in published_top5().items()}
     yield "### What was published, held against these numbers\n"
@@ -198,7 +198,7 @@ def _best(columns: Columns) -> str:
     return "\n".join([*lines, f"\n*: not in the paper{note}.\n"])
 
 
-def _errors(group: Sequence[Kept]) -> str:
+def _errors(group: Sequence[Measurements]) -> str:
     """The paper's Table 2 for these runs: mean counts over seeds, in the last state."""
     lines = [
         "### Errors in the last state\n",
@@ -221,14 +221,14 @@ def _errors(group: Sequence[Kept]) -> str:
     )
 
 
-def _by_place(group: Sequence[Kept]) -> dict[Place, list[Kept]]:
-    found: dict[Place, list[Kept]] = {}
+def _by_place(group: Sequence[Measurements]) -> dict[Place, list[Measurements]]:
+    found: dict[Place, list[Measurements]] = {}
     for one in group:
         found.setdefault(place_of(one), []).append(one)
     return found
 
 
-def _provenance(group: Sequence[Kept]) -> str:
+def _provenance(group: Sequence[Measurements]) -> str:
     """Each command once, with what it ran on and how long its configurations took together."""
     runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     # A run may serve several settings, and Full several configurations.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scail.results.run_directory import Row
+from scail.results.row import Row
 from scail.storage.atomic import aside
 
 if TYPE_CHECKING:

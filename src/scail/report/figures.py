@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from scail.report import figures_errors, figures_inside
 from scail.report.drawing import STYLES, by_method, many_colours, new_figure, save, titled
-from scail.report.runs import Run
-from scail.results.run_directory import Row
+from scail.report.runs import FinishedRun
+from scail.results.row import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ Colour = str | tuple[float, ...]
 Lines = dict[tuple[str, str, str | None], list[Row]]
 
 
-FIGURES: dict[str, Callable[[Run], Figure | None]] = {
+FIGURES: dict[str, Callable[[FinishedRun], Figure | None]] = {
     "accuracy": lambda run: accuracy(run.rows),
     "past_new": lambda run: past_and_new(run.rows),
     "errors": lambda run: figures_errors.errors(run.rows),
@@ -34,7 +34,9 @@ PAPERS = ("accuracy", "errors", "origins", "scores", "weights")
 """Those that the paper has, too."""
 
 
-def write_figures(run: Run, folder: Path, formats: Sequence[str], names: Sequence[str] = tuple(FIGURES)) -> list[Path]:
+def write_figures(
+    run: FinishedRun, folder: Path, formats: Sequence[str], names: Sequence[str] = tuple(FIGURES)
+) -> list[Path]:
     """Draw these figures, where the run's results allow it, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {name: FIGURES[name](run) for name in names}

@@ -10,8 +10,8 @@ import numpy as np
 from scail.evaluation import ERROR_KINDS
 from scail.report.drawing import new_figure, shown_methods, state_ticks
 from scail.report.page_bulk import in_blocks
-from scail.report.runs import Run
-from scail.results.run_directory import Row
+from scail.report.runs import FinishedRun
+from scail.results.row import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +66,7 @@ def origins(rows: Sequence[Row]) -> Figure | None:
     return figure
 
 
-def confusion(run: Run) -> Figure | None:
+def confusion(run: FinishedRun) -> Figure | None:
     """FT and ScaIL after the last state: shares between the states in which the classes were new."""
     found = []
     for title, rows in shown_methods(run.rows):

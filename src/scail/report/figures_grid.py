@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from scail.report.drawing import STYLES, many_colours, new_figure
 from scail.report.grid import label_of
-from scail.report.protocol import Comparison, Configuration
+from scail.report.protocol import Column, Comparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +16,7 @@ Vary = Literal["memory", "states"]
 _TITLES = {"memory": ("memory B (images)", "Z"), "states": ("states Z", "B")}
 
 
-def series(one: Comparison) -> Iterator[tuple[Vary, int, list[Configuration]]]:
+def series(one: Comparison) -> Iterator[tuple[Vary, int, list[Column]]]:
     """(what varies, the value of the other, the configurations in order), wherever only one of B and Z varies.
 
     Where other settings differ too, two configurations may have the same Z and B, and there is no such series.
@@ -31,7 +31,7 @@ def series(one: Comparison) -> Iterator[tuple[Vary, int, list[Configuration]]]:
                 yield vary, fixed, sorted(mine, key=lambda config, vary=vary: getattr(config, vary))  # type: ignore[misc]
 
 
-def draw_series(vary: Vary, fixed: int, configurations: list[Configuration]) -> Figure:
+def draw_series(vary: Vary, fixed: int, configurations: list[Column]) -> Figure:
     """Mean top-5 and top-1 of every method, over the values of what varies."""
     x_title, other = _TITLES[vary]
     figure, axes = new_figure(2, f"Accuracy against {x_title}, {other}={fixed}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scail.report.drawing import NEW, PAST, new_figure, shown_methods, state_ticks
 from scail.report.runs import by_trajectory
-from scail.results.run_directory import Row
+from scail.results.row import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from scail.report.table import key_of
 from scail.report.tabular import Cell, Tabular
 from scail.results.archive import Archive
 from scail.results.published import WITH_MEMORY, WITHOUT_MEMORY, published_label
-from scail.results.run_directory import AVERAGING, summarise, summarise_seeds
+from scail.results.summary import AVERAGING, summarise, summarise_seeds
 
 if TYPE_CHECKING:
     from rich.table import Table

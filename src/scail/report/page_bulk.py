@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scail.report.runs import Run, by_trajectory
+from scail.report.runs import FinishedRun, by_trajectory
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Room:
     pictures: int = 2_500_000
 
 
-def exemplars(run: Run, room: Room) -> list[dict[str, Any]]:
+def exemplars(run: FinishedRun, room: Room) -> list[dict[str, Any]]:
     """Per trajectory, exemplars of each class after each state, and thumbnails where they fit in."""
     found = []
     for title, records in by_trajectory(run.memory).items():
@@ -40,7 +40,7 @@ def exemplars(run: Run, room: Room) -> list[dict[str, Any]]:
     return found
 
 
-def _picture(run: Run, sheet: Mapping[str, Any]) -> dict[str, Any] | None:
+def _picture(run: FinishedRun, sheet: Mapping[str, Any]) -> dict[str, Any] | None:
     path = run.path / sheet["file"]
     if not path.is_file() or not path.resolve().is_relative_to(run.path.resolve()):
         return None
@@ -50,7 +50,7 @@ def _picture(run: Run, sheet: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**sheet, "src": f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"}
 
 
-def confusion(run: Run, lines: Sequence[tuple[str, str | None]], room: Room) -> dict[str, Any]:
+def confusion(run: FinishedRun, lines: Sequence[tuple[str, str | None]], room: Room) -> dict[str, Any]:
     """Per method, a matrix for each state: of classes while there is room, else of the states they came in."""
     first = [key for key in lines if key[0] in ("ft", "scail")]
     found = {}

@@ -8,9 +8,9 @@ from typing import Any
 from scail.evaluation import ERROR_KINDS
 from scail.report.page_bulk import Room, confusion, exemplars
 from scail.report.protocol import Comparison
-from scail.report.runs import Run, by_trajectory
+from scail.report.runs import FinishedRun, by_trajectory
 from scail.report.table import key_of
-from scail.results.run_directory import Row
+from scail.results.row import Row
 
 _MOST_RANKS = 64
 """Points of a curve of ranked weights."""
@@ -58,7 +58,7 @@ def _label(record: Mapping[str, Any]) -> str:
     return f"{record['label']}{'' if record['in_paper'] else '*'}"
 
 
-def _run(run: Run, room: Room, runs: int) -> dict[str, Any]:
+def _run(run: FinishedRun, room: Room, runs: int) -> dict[str, Any]:
     lines: dict[tuple[str, str | None], list[Row]] = {}
     for row in sorted(run.rows, key=lambda row: row.state):
         lines.setdefault((row.method, row.select), []).append(row)
@@ -101,7 +101,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-def _weights(run: Run, last_only: bool) -> list[dict[str, Any]]:
+def _weights(run: FinishedRun, last_only: bool) -> list[dict[str, Any]]:
     found = []
     for title, records in by_trajectory(run.weights).items():
         shown = [record for record in records if "past" in record["ranked"]]
@@ -128,7 +128,7 @@ def sampled(count: int, most: int = _MOST_RANKS) -> list[int]:
     return sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
 
 
-def _timing(run: Run) -> list[dict[str, Any]]:
+def _timing(run: FinishedRun) -> list[dict[str, Any]]:
     return [
         {
             "title": title,

@@ -15,7 +15,7 @@ from scail.report.figures_grid import series
 from scail.report.grid import grid_table
 from scail.report.page_data import page_data
 from scail.report.page_text import facts, headline, lead, provenance
-from scail.report.protocol import Comparison, Configuration, what_differs
+from scail.report.protocol import Column, Comparison, what_differs
 from scail.report.table import table_of
 from scail.report.tabular import Tabular, to_html
 
@@ -76,7 +76,7 @@ def embedded(value: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _kicker(configurations: Sequence[Configuration]) -> str:
+def _kicker(configurations: Sequence[Column]) -> str:
     runs = sum(len(config.runs) for config in configurations)
     counted = [(len(configurations), "configuration"), (runs, "run")]
     return "Class-incremental learning: " + ", ".join(f"{n} {name}{'s' if n > 1 else ''}" for n, name in counted)
@@ -99,7 +99,7 @@ def _note(text: str) -> str:
     return f'<p class="note">{escape(text)}</p>'
 
 
-def _result(n: int, config: Configuration, comparisons: Sequence[Comparison], several: bool) -> str:
+def _result(n: int, config: Column, comparisons: Sequence[Comparison], several: bool) -> str:
     """A configuration's facts and table."""
     of = next(one for one in comparisons if config in one.configurations)
     title = f"{of.title}: {config.title}"
@@ -121,7 +121,7 @@ def _with_keys(table: Tabular, key: Callable[[str], str]) -> Tabular:
     return replace(table, rows=rows)
 
 
-def _big_tables(n: int, one: Comparison, configurations: Sequence[Configuration]) -> str:
+def _big_tables(n: int, one: Comparison, configurations: Sequence[Column]) -> str:
     """The tables of a comparison with several configurations, and places for its figures."""
     if len(one.configurations) < 2:
         return ""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from scail.report.protocol import Comparison, Configuration
-from scail.report.runs import Run
+from scail.report.protocol import Column, Comparison
+from scail.report.runs import FinishedRun
 from scail.report.tabular import html_label
 
 Fact = tuple[str, str, str]
@@ -26,7 +26,7 @@ def headline(comparisons: Sequence[Comparison]) -> str:
     return f"{names[0]}: {classes} classes in {only.states} states"
 
 
-def lead(configurations: Sequence[Configuration]) -> str:
+def lead(configurations: Sequence[Column]) -> str:
     """The result in a sentence or two, as HTML."""
     if len(configurations) > 1:
         count = sum(len(config.runs) for config in configurations)
@@ -59,7 +59,7 @@ def _named(record: Mapping[str, Any]) -> str:
     return f"{label}, {escape(str(record['select']))} exemplars" if record["select"] else label
 
 
-def facts(config: Configuration) -> list[Fact]:
+def facts(config: Column) -> list[Fact]:
     """What was run, on what, how long, and how many images were kept."""
     run, summary = config.runs[0], config.summary
     data, sizes, network = run.config["dataset"], run.config["state_sizes"], run.config.get("network", {})
@@ -130,7 +130,7 @@ def _definitions(values: Mapping[str, str]) -> str:
     return f'<div class="scroll"><table class="text"><tbody>{rows}</tbody></table></div>'
 
 
-def _run_table(runs: Sequence[Run]) -> str:
+def _run_table(runs: Sequence[FinishedRun]) -> str:
     """What all runs have in common once, and the rest in a row for each."""
     records = [_provenance_of(run) for run in runs]
     names = list(dict.fromkeys(name for record in records for name in record))
@@ -146,7 +146,7 @@ def _run_table(runs: Sequence[Run]) -> str:
     return f'{_definitions(same)}<div class="scroll" tabindex="0" role="region" aria-label="Runs">{table}</div>'
 
 
-def _provenance_of(run: Run) -> dict[str, str]:
+def _provenance_of(run: FinishedRun) -> dict[str, str]:
     """A run's origin, name by name; the protocol is told elsewhere."""
     recorded = {**run.config.get("provenance", {}), **(run.rows[0].provenance if run.rows else {})}
     known = {
@@ -156,5 +156,5 @@ def _provenance_of(run: Run) -> dict[str, str]:
     return {**first, "seconds": f"{run.summary.get('seconds', 0):.0f}", **known}
 
 
-def _runs(comparisons: Sequence[Comparison]) -> list[Run]:
+def _runs(comparisons: Sequence[Comparison]) -> list[FinishedRun]:
     return [run for one in comparisons for config in one.configurations for run in config.runs]

@@ -119,6 +119,6 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
 
 
 def read_run(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Configuration and summary of a run."""
+    """Column and summary of a run."""
     config, summary = (json.loads((run / name).read_text(encoding="utf-8")) for name in ("config.json", "summary.json"))
     return config, summary

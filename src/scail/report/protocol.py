@@ -12,19 +12,19 @@ from typing import Any
 
 from scail.config import ASKED, WAY, DataSettings, names_with, schedules_in, settings_of
 from scail.report.grid import Columns, joined
-from scail.report.runs import Run
-from scail.results.run_directory import summarise_seeds
+from scail.report.runs import FinishedRun
+from scail.results.summary import summarise_seeds
 
 _NOT_SETTINGS = {"seed", "threads", *settings_of(DataSettings), *names_with(ASKED, WAY)}
 """Told elsewhere (the data by their fingerprint), or without influence on what is compared."""
 
 
 @dataclass(frozen=True)
-class Configuration:
+class Column:
     """Runs that differ in their seeds (or in their methods) only, and their numbers together."""
 
     title: str
-    runs: tuple[Run, ...]
+    runs: tuple[FinishedRun, ...]
     summary: dict[str, Any]
     notes: tuple[str, ...]
 
@@ -45,7 +45,7 @@ class Comparison:
 
     title: str
     protocol: dict[str, str]
-    configurations: tuple[Configuration, ...]
+    configurations: tuple[Column, ...]
     differing: dict[str, tuple[str, ...]]
     """Settings in which its configurations differ, with their values."""
 
@@ -55,7 +55,7 @@ class Comparison:
         return {one.title: one.summary for one in self.configurations}
 
 
-def protocol_of(run: Run) -> dict[str, str]:
+def protocol_of(run: FinishedRun) -> dict[str, str]:
     """What two runs must have in common to stand in one table."""
     config, data = run.config, run.config["dataset"]
     rule = config["experiment"]["class_order"]
@@ -74,9 +74,9 @@ def protocol_of(run: Run) -> dict[str, str]:
     }
 
 
-def compare(runs: Sequence[Run]) -> list[Comparison]:
+def compare(runs: Sequence[FinishedRun]) -> list[Comparison]:
     """The runs, sorted into comparisons and configurations."""
-    by_protocol: dict[tuple[str, ...], list[Run]] = {}
+    by_protocol: dict[tuple[str, ...], list[FinishedRun]] = {}
     for run in runs:
         by_protocol.setdefault(tuple(protocol_of(run).values()), []).append(run)
     names = [of[0].config["dataset"]["name"] for of in by_protocol.values()]
@@ -84,17 +84,17 @@ def compare(runs: Sequence[Run]) -> list[Comparison]:
     return [_comparison(title, mine) for title, mine in zip(titles, by_protocol.values(), strict=True)]
 
 
-def _comparison(title: str, runs: Sequence[Run]) -> Comparison:
+def _comparison(title: str, runs: Sequence[FinishedRun]) -> Comparison:
     settings = [_settings(run) for run in runs]
     names = dict.fromkeys(name for of in settings for name in of)
     differing = {name: tuple(dict.fromkeys(of.get(name, "–") for of in settings)) for name in names}
     differing = {name: values for name, values in differing.items() if len(values) > 1}
-    by_title: dict[str, list[Run]] = {}
+    by_title: dict[str, list[FinishedRun]] = {}
     for run, of in zip(runs, settings, strict=True):
         sizes, memory = run.config["state_sizes"], run.config["memory"]
         rest = "".join(f", {name} {of.get(name, '–')}" for name in differing)
         by_title.setdefault(f"Z={_states(sizes)}, B={memory}{rest}", []).append(run)
-    found = (Configuration(name, tuple(mine), *_together(mine)) for name, mine in by_title.items())
+    found = (Column(name, tuple(mine), *_together(mine)) for name, mine in by_title.items())
     ordered = sorted(found, key=lambda one: (one.states, -one.memory))
     return Comparison(title, protocol_of(runs[0]), tuple(ordered), differing)
 
@@ -104,7 +104,7 @@ def _states(sizes: Sequence[int]) -> str:
     return str(len(sizes)) if max(sizes) - min(sizes) <= 1 else f"{len(sizes)} from {sizes[0]}"
 
 
-def _settings(run: Run) -> dict[str, str]:
+def _settings(run: FinishedRun) -> dict[str, str]:
     """Everything else that changes numbers, by name."""
     found = dict[str, str]()
     schedules = schedules_in(run.config["experiment"])
@@ -117,10 +117,10 @@ def _settings(run: Run) -> dict[str, str]:
     return found
 
 
-def _together(runs: Sequence[Run]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _together(runs: Sequence[FinishedRun]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """One summary for runs of one configuration: methods joined, seeds averaged."""
     notes = list[str]()
-    by_seed: dict[int, list[Run]] = {}
+    by_seed: dict[int, list[FinishedRun]] = {}
     for run in runs:
         by_seed.setdefault(run.seed, []).append(run)
     summaries = dict[int, dict[str, Any]]()
@@ -148,10 +148,10 @@ def _key(record: Mapping[str, Any]) -> tuple[str, str | None, int]:
     return record["method"], record["select"], record["memory"]
 
 
-def _repeated(seed: int, runs: Sequence[Run]) -> list[str]:
+def _repeated(seed: int, runs: Sequence[FinishedRun]) -> list[str]:
     """Where two runs of one seed have other numbers for a method: those of the first are shown."""
     notes = []
-    first: dict[tuple[str, str | None, int], tuple[Run, Mapping[str, Any]]] = {}
+    first: dict[tuple[str, str | None, int], tuple[FinishedRun, Mapping[str, Any]]] = {}
     for run in runs:
         for record in run.summary["methods"]:
             shown, before = first.setdefault(_key(record), (run, record))

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from scail.report.paper import find_runs
-from scail.results.run_directory import Row, RunDirectory, read_lines
+from scail.results.row import Row
+from scail.results.run_directory import RunDirectory, read_lines
 
 _OPTIONAL = {
     "weights.jsonl": "ranked weights",
@@ -21,7 +22,7 @@ _OPTIONAL = {
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """A run directory's content."""
 
     path: Path
@@ -48,13 +49,13 @@ class Run:
         return shlex.join(["scail", *arguments])
 
 
-def read_runs(places: Iterable[Path]) -> list[Run]:
+def read_runs(places: Iterable[Path]) -> list[FinishedRun]:
     """Every finished run at or below these places, each once."""
     found = {path.resolve(): path for path in find_runs(places)}
     return [read_report_run(path) for path in found.values()]
 
 
-def read_report_run(path: Path) -> Run:
+def read_report_run(path: Path) -> FinishedRun:
     """One run directory; a file that is damaged is an error that names it."""
 
     def load(name: str, read: Callable[[Path], Any]) -> Any:
@@ -79,7 +80,7 @@ def read_report_run(path: Path) -> Run:
     titles = {(line["trainer"], line["select"]): line["title"] for line in config.get("lines", ())}
     rows = load("results.jsonl", lambda _: RunDirectory(path).rows())
     missing = tuple(text for name, text in _OPTIONAL.items() if not (path / name).exists())
-    return Run(
+    return FinishedRun(
         path, config, summary, rows, lines("weights.jsonl"), lines("memory.jsonl"), lines("timing.jsonl"), missing
     )
 

@@ -8,24 +8,24 @@ from typing import Any
 
 from scail.config import schedules_in as schedules_among
 from scail.report.claims import place_of
-from scail.results.archive import Kept, Part
-from scail.results.run_directory import Row
+from scail.results.archive import Contribution, Measurements
+from scail.results.row import Row
 
 _VARIES = ("seed",)
 """What of an experiment tells two runs of one table apart, beside Z, B and the class order."""
 BASE = "base"
 
 
-def settings_of(kept: Kept) -> str:
+def settings_of(kept: Measurements) -> str:
     """What must be alike for numbers to stand in one table."""
     configuration = kept.configuration
     experiment = {name: value for name, value in configuration["experiment"].items() if name not in _VARIES}
     return json.dumps({"dataset": configuration["dataset"], "experiment": experiment}, sort_keys=True)
 
 
-def group_by_settings(kept: Iterable[Kept]) -> list[list[Kept]]:
+def group_by_settings(kept: Iterable[Measurements]) -> list[list[Measurements]]:
     """Runs that may stand in one table, together: what was trained with other schedules is another table's."""
-    alike: dict[str, list[Kept]] = {}
+    alike: dict[str, list[Measurements]] = {}
     for one in kept:
         alike.setdefault(settings_of(one), []).append(one)
     groups = []
@@ -38,19 +38,21 @@ def group_by_settings(kept: Iterable[Kept]) -> list[list[Kept]]:
     return [sorted(group, key=_place_order) for group in groups if group]
 
 
-def _trained_apart(kept: Kept, schedules: set[str]) -> Kept:
+def _trained_apart(kept: Measurements, schedules: set[str]) -> Measurements:
     """What was trained with these schedules, and Full beside it; of other trainers the usual table tells."""
 
-    def mine(part: Part, row: Row) -> bool:
+    def mine(part: Contribution, row: Row) -> bool:
         return not schedules.isdisjoint(part.used_by(row.trainer))
 
     if not any(mine(part, row) for part in kept.parts for row in part.rows):
-        return Kept(kept.configuration, [])
-    parts = [Part(p.made, [row for row in p.rows if mine(p, row) or row.trainer == "joint"]) for p in kept.parts]
-    return Kept(kept.configuration, [part for part in parts if part.rows])
+        return Measurements(kept.configuration, [])
+    parts = [
+        Contribution(p.made, [row for row in p.rows if mine(p, row) or row.trainer == "joint"]) for p in kept.parts
+    ]
+    return Measurements(kept.configuration, [part for part in parts if part.rows])
 
 
-def schedules_in(kept: Iterable[Kept]) -> list[dict[str, Any]]:
+def schedules_in(kept: Iterable[Measurements]) -> list[dict[str, Any]]:
     """The sets of schedules that go together: what most runs of each trainer had, then whatever differs from it."""
     had: dict[str, list[dict[str, Any]]] = {}
     for part in (part for one in kept for part in one.parts):
@@ -79,12 +81,12 @@ def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(other.get(name, value) == value for name, value in one.items())
 
 
-def _place_order(kept: Kept) -> tuple[bool, int, float]:
+def _place_order(kept: Measurements) -> tuple[bool, int, float]:
     states, share = place_of(kept)
     return (share == "0%", states, -float(share.removesuffix("%")))
 
 
-def titles_of(groups: Sequence[Sequence[Kept]]) -> list[str]:
+def titles_of(groups: Sequence[Sequence[Measurements]]) -> list[str]:
     """What sets each of these settings apart from what most rows have, where there is a most; else from the defaults.
 
     A schedule that none of its rows had is taken to be the common one: nothing is said of it.

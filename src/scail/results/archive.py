@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from scail.config import ASKED, WAY, Experiment, names_with, schedule_names, schedules_in, settings_of
-from scail.results.run_directory import Row, read_lines
+from scail.results.row import Row
+from scail.results.run_directory import read_lines
 from scail.storage.atomic import write_text
 
 Pair = tuple[str, str | None]
@@ -33,7 +34,7 @@ _USED_IN_0_1 = {
 
 
 @dataclass(frozen=True)
-class Part:
+class Contribution:
     """What one run added to a configuration."""
 
     made: dict[str, Any]
@@ -46,26 +47,26 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Measurements:
     """All that is known of one configuration."""
 
     configuration: dict[str, Any]
-    parts: list[Part]
+    parts: list[Contribution]
 
     @property
     def rows(self) -> list[Row]:
         """The rows of all its runs."""
         return [row for part in self.parts for row in part.rows]
 
-    def matching(self, schedules: Schedules) -> Kept:
+    def matching(self, schedules: Schedules) -> Measurements:
         """Only the rows whose trainers had these schedules, which then stand in the configuration."""
         parts = []
         for part in self.parts:
             unlike = {name for name, value in part.made["schedules"].items() if schedules.get(name) != value}
             rows = [row for row in part.rows if unlike.isdisjoint(part.used_by(row.trainer))]
-            parts += [Part(part.made, rows)] if rows else []
+            parts += [Contribution(part.made, rows)] if rows else []
         experiment = {**self.configuration["experiment"], **schedules}
-        return Kept({**self.configuration, "experiment": experiment}, parts)
+        return Measurements({**self.configuration, "experiment": experiment}, parts)
 
     @property
     def pairs(self) -> set[Pair]:
@@ -130,19 +131,19 @@ class Archive:
     def __len__(self) -> int:
         return len(self._files)
 
-    def find(self, config: Mapping[str, Any]) -> Kept:
+    def find(self, config: Mapping[str, Any]) -> Measurements:
         """What is known of this configuration; Full, which knows nothing of Z and B, from others too."""
         kept, schedules = self._own(config), schedules_of(config)
-        return Kept(kept.configuration, [*kept.parts, *self._lent(kept, schedules)]).matching(schedules)
+        return Measurements(kept.configuration, [*kept.parts, *self._lent(kept, schedules)]).matching(schedules)
 
-    def get(self, key: str, schedules: Schedules) -> Kept | None:
+    def get(self, key: str, schedules: Schedules) -> Measurements | None:
         """What is known of the configuration with this key, with these schedules."""
         path = self._files.get(key)
-        return read_kept(path).matching(schedules) if path else None
+        return read_measurements(path).matching(schedules) if path else None
 
-    def all(self) -> list[Kept]:
+    def all(self) -> list[Measurements]:
         """Every configuration, by file name, with whatever schedules."""
-        return [read_kept(path) for path in sorted(self._files.values())]
+        return [read_measurements(path) for path in sorted(self._files.values())]
 
     def add(self, config: Mapping[str, Any], rows: Iterable[Row], seconds: float) -> None:
         """Keep the rows of a finished run, and Full with them where another configuration has it.
@@ -157,27 +158,27 @@ class Archive:
         lines = config["lines"]
         if all("schedules" in line for line in lines):
             made["used"] = {line["trainer"]: list(line["schedules"]) for line in lines}
-        parts = [*kept.parts, Part(made, new)] if new else kept.parts
-        lent = self._lent(Kept(kept.configuration, parts), schedules)
+        parts = [*kept.parts, Contribution(made, new)] if new else kept.parts
+        lent = self._lent(Measurements(kept.configuration, parts), schedules)
         if len(parts) + len(lent) > len(kept.parts):
             self.folder.mkdir(parents=True, exist_ok=True)
             path = self._files.setdefault(kept.configuration["key"], self._free_path(config))
-            write_text(path, "".join(_lines(Kept(kept.configuration, [*parts, *lent]))))
+            write_text(path, "".join(_lines(Measurements(kept.configuration, [*parts, *lent]))))
 
-    def _own(self, config: Mapping[str, Any]) -> Kept:
+    def _own(self, config: Mapping[str, Any]) -> Measurements:
         """What the file of this configuration has, if there is one."""
         self._look()
         path = self._files.get(key := key_of_configuration(config))
-        return read_kept(path) if path else Kept({"key": key, **configuration_of(config)}, [])
+        return read_measurements(path) if path else Measurements({"key": key, **configuration_of(config)}, [])
 
-    def _lent(self, kept: Kept, schedules: Schedules) -> list[Part]:
+    def _lent(self, kept: Measurements, schedules: Schedules) -> list[Contribution]:
         """Full, where `kept` has none, from the first configuration that differs in Z and B only."""
         if ("full", None) in kept.matching(schedules).pairs:
             return []
         for path in self._alike.get(_beside_states_and_memory(kept.configuration), ()):
-            for part in read_kept(path).matching(schedules).parts:
+            for part in read_measurements(path).matching(schedules).parts:
                 if full := [row for row in part.rows if row.method == "full"]:
-                    return [Part(part.made, full)]
+                    return [Contribution(part.made, full)]
         return []
 
     def _free_path(self, config: Mapping[str, Any]) -> Path:
@@ -220,7 +221,7 @@ def _first_line(path: Path) -> str:
     return line
 
 
-def _lines(kept: Kept) -> Iterable[str]:
+def _lines(kept: Measurements) -> Iterable[str]:
     yield json.dumps(kept.configuration, ensure_ascii=False) + "\n"
     for part in kept.parts:
         yield json.dumps({"made": part.made}, ensure_ascii=False) + "\n"
@@ -229,18 +230,18 @@ def _lines(kept: Kept) -> Iterable[str]:
             yield json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def read_kept(path: Path) -> Kept:
+def read_measurements(path: Path) -> Measurements:
     """One file, whole."""
     names = {field.name for field in fields(Row)}
     try:
         configuration, *records = read_lines(path)
-        seed, parts = configuration["experiment"]["seed"], list[Part]()
+        seed, parts = configuration["experiment"]["seed"], list[Contribution]()
         for record in records:
             if "made" in record:
-                parts.append(Part({**record["made"], "schedules": dict(record["made"]["schedules"])}, []))
+                parts.append(Contribution({**record["made"], "schedules": dict(record["made"]["schedules"])}, []))
             else:
                 known = {name: value for name, value in record.items() if name in names}
                 parts[-1].rows.append(Row(**known, seed=seed, provenance=parts[-1].made["provenance"]))
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path}: not a file of results ({type(error).__name__}: {error})") from error
-    return Kept(configuration, parts)
+    return Measurements(configuration, parts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scail.results.run_directory import Row
+from scail.results.row import Row
 
 
 @dataclass(frozen=True)

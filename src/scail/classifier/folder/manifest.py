@@ -14,7 +14,7 @@ from typing import Any
 from scail.classifier.folder.files import CLASS_FOLDER, MANIFEST, TENSOR_FILE, FolderError, class_folder, read_inside
 from scail.classifier.folder.values import DamagedModel, build, checked, list_of, text_of
 from scail.classifier.inputs import Shape
-from scail.classifier.model import Settings, check_method
+from scail.classifier.settings import Settings, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
 from scail.methods import METHODS
 from scail.networks.network import NETWORKS

@@ -1,0 +1,102 @@
+"""What is fixed when a classifier learns for the first time, and which methods it can use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scail.classifier.inputs import Shape
+from scail.config import Experiment, Select
+from scail.config.recipes import DEFAULT_METHOD, WITHOUT_MEMORY
+from scail.methods import METHODS, split_name
+from scail.training import TRAINERS, Trainer
+
+DEFAULT_SELECT: Select = "herding"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is fixed when a classifier learns for the first time; only the head can be changed later."""
+
+    method: str
+    select: Select | None
+    """How exemplars are chosen; None without a memory."""
+    memory: int
+    """B: exemplars and held-out images together, never more."""
+    validation: float
+    """Share of every class's images, and of B, that is held out to measure with."""
+    mirror: bool
+    shape: Shape
+    experiment: Experiment
+    """Network, schedules and all other settings of training and heads."""
+
+    @property
+    def trainer(self) -> type[Trainer]:
+        """How it trains."""
+        return TRAINERS[METHODS[self.method].trainer]
+
+    def training(self) -> Trainer:
+        """Its trainer with these settings; what classes will come is not known."""
+        recipe = self.experiment.recipe
+        return self.trainer.of(recipe, recipe.schedules, None)
+
+    @property
+    def held_out_places(self) -> int:
+        """How many of the B images are held out."""
+        return int(self.validation * self.memory)
+
+    @property
+    def exemplar_places(self) -> int:
+        """How many of the B images are exemplars."""
+        return self.memory - self.held_out_places
+
+
+def named_method(name: str, memory: int) -> tuple[str, Select | None]:
+    """The method that is meant, `auto` being what is best with this memory, and the selection if one is named."""
+    method, named = split_name(name)
+    return (DEFAULT_METHOD if memory else WITHOUT_MEMORY) if method == "auto" else method, named
+
+
+def check_method(name: str, memory: int) -> tuple[str, Select | None]:
+    """The method and its selection, if a classifier that keeps learning can use it with this memory."""
+    if memory < 0:
+        raise ValueError(f"memory is {memory} images, expected 0 or more")
+    method, named = named_method(name, memory)
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method!r}; known: auto, {', '.join(open_methods(memory))}")
+    if TRAINERS[METHODS[method].trainer].at_once:
+        raise ValueError(
+            f"method {method} trains on all data of all classes at once and cannot keep learning; "
+            f"with a memory of {memory} images: {', '.join(open_methods(memory))}"
+        )
+    if METHODS[method].without_memory and memory:
+        raise ValueError(f"method {method} has no memory by definition: give memory 0, or another method")
+    if METHODS[method].needs_exemplars and not memory:
+        raise ValueError(f"method {method} needs exemplars, but memory is 0; give it a memory, or another method")
+    return method, (named or METHODS[method].select or DEFAULT_SELECT) if memory else None
+
+
+def open_methods(memory: int) -> list[str]:
+    """The methods that can learn from an open stream with this memory."""
+    return [
+        name for name, method in METHODS.items()
+        if not TRAINERS[method.trainer].at_once
+        and not (method.without_memory if memory else method.needs_exemplars)
+    ]  # fmt: skip
+
+
+def heads_on(settings: Settings) -> list[str]:
+    """The methods whose heads can be read from this classifier's trajectory."""
+    trainer = METHODS[settings.method].trainer
+    return [name for name in open_methods(settings.memory) if METHODS[name].trainer == trainer]
+
+
+def check_head(name: str, settings: Settings) -> None:
+    """An error, unless this method's head can be read from this classifier's trajectory."""
+    method, named = named_method(name, settings.memory)
+    able = heads_on(settings)
+    if method not in able or named not in (None, settings.select):
+        chosen = f"{settings.select} exemplars" if settings.select else "no memory"
+        raise ValueError(
+            f"method {name!r} cannot be read from what {settings.method} trained with {chosen}; "
+            f"without training these can: {', '.join(able)}"
+        )

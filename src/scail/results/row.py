@@ -1,0 +1,35 @@
+"""What is measured: one row for each method in each state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one method in one state."""
+
+    method: str
+    label: str
+    in_paper: bool
+    select: str | None
+    memory: int
+    exemplars: int
+    """Images in memory after the state."""
+    trainer: str
+    """Rows of one trainer, selection and memory come from one trajectory."""
+    state: int
+    classes: int
+    """Classes seen."""
+    top1: float
+    top5: float
+    test_images: int
+    errors: dict[str, int]
+    past_errors_by_origin: list[int]
+    scores: dict[str, float | None]
+    """Mean score of the true class, for test images of past and of new classes."""
+    seed: int
+    trained_epochs: int
+    """Epochs trained for the state in this run; 0: it came from the store."""
+    provenance: dict[str, Any] = field(default_factory=dict)
