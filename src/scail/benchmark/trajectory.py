@@ -22,7 +22,7 @@ from scail.methods import METHODS, split_name
 from scail.networks.network import NETWORK_VERSION
 from scail.storage.store import key_of
 from scail.stream import State, split_into_states
-from scail.training import TRAINERS, Trainer
+from scail.training import TRAINERS, Trainer, trainer_of
 
 Device = tuple[str, str]
 """Type and kind of a device: other kinds add up in another order."""
@@ -66,7 +66,7 @@ class Trajectory:
         """The trainer, with the experiment's settings."""
         experiment = self.configuration.experiment
         total = len(self.configuration.dataset.class_names)
-        return TRAINERS[self.trainer].of(experiment.recipe, experiment.trained_schedules, total)
+        return trainer_of(TRAINERS[self.trainer], experiment.recipe, experiment.trained_schedules, total)
 
     @cached_property
     def states(self) -> tuple[State, ...]:

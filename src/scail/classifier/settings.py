@@ -8,7 +8,7 @@ from scail.classifier.inputs import Shape
 from scail.config import Experiment, Select
 from scail.config.recipes import DEFAULT_METHOD, WITHOUT_MEMORY
 from scail.methods import METHODS, split_name
-from scail.training import TRAINERS, Trainer
+from scail.training import TRAINERS, Trainer, trainer_of
 
 DEFAULT_SELECT: Select = "herding"
 
@@ -37,7 +37,7 @@ class Settings:
     def training(self) -> Trainer:
         """Its trainer with these settings; what classes will come is not known."""
         recipe = self.experiment.recipe
-        return self.trainer.of(recipe, recipe.schedules, None)
+        return trainer_of(self.trainer, recipe, recipe.schedules, None)
 
     @property
     def held_out_places(self) -> int:

@@ -9,7 +9,7 @@ from scail.training.frozen_svm import FrozenSvm
 from scail.training.joint import Joint
 from scail.training.loop import TrainingDiverged
 from scail.training.task import Interrupted, Progress, Task, Trained
-from scail.training.trainer import Trainer
+from scail.training.trainer import Trainer, trainer_of
 
 TRAINERS: dict[str, type[Trainer]] = {
     "fine_tune": FineTune,
@@ -24,5 +24,5 @@ TRAINERS: dict[str, type[Trainer]] = {
 
 __all__ = [
     "TRAINERS", "Balanced", "Bic", "Distill", "EndToEnd", "FineTune", "FrozenSvm", "Interrupted", "Joint", "Progress",
-    "Task", "Trained", "Trainer", "TrainingDiverged",
+    "Task", "Trained", "Trainer", "TrainingDiverged", "trainer_of",
 ]  # fmt: skip

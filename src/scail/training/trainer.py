@@ -66,6 +66,16 @@ class Trainer(Protocol):
         return dict(carried)
 
 
+def trainer_of(kind: type[Trainer], recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Trainer:
+    """A trainer of this kind; an error if the recipe lacks a schedule that it needs."""
+    if missing := [name for name in kind.schedules if name not in schedules]:
+        known = ", ".join(schedules)
+        raise ValueError(
+            f"recipe {recipe.name} has no schedule {missing[0]!r}, which {kind.title} needs; it has {known}. Add one"
+        )
+    return kind.of(recipe, schedules, total_classes)
+
+
 def check_shapes(carried: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]]) -> None:
     """A ValueError if a carried value is missing, or has another shape than expected."""
     for name, shape in expected.items():
