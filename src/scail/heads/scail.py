@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scail.heads.evidence import Evidence, LinearHead
+from scail.heads.evidence import Evidence
+from scail.heads.linear_head import LinearHead
 from scail.heads.sorting import empty_ranks, few_rows, sort_descending, write_ranks
 
 Array = TypeVar("Array", Tensor, NDArray[np.floating])
