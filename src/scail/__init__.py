@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from scail.config import Experiment, Schedule
     from scail.datasets import Dataset, load_dataset
     from scail.exemplars import Memory, herding_order, random_order
-    from scail.heads.evidence import Evidence, LinearHead
+    from scail.heads.evidence import Evidence
+    from scail.heads.linear_head import LinearHead
     from scail.heads.scail import scale_past_weights
     from scail.methods import METHODS
     from scail.stream import State, class_order, split_into_states

@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from sklearn.neighbors import NearestCentroid
 from torch.nn import functional as F
 
@@ -312,15 +311,3 @@ def test_a_method_takes_its_settings_from_the_experiment():
     assert torch.equal(head_of("scail", options, learned).scores(X), expected.scores(X))
     assert torch.equal(head_of("ft", options, learned).scores(X), heads.ft(EXAMPLE).scores(X))
     assert torch.equal(head_of("bic", options, learned).scores(X), heads.bic(EXAMPLE, **correction).scores(X))
-
-
-@settings(max_examples=60, deadline=None)
-@given(arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 9)), elements=st.floats(-3, 3, width=16)))
-def test_the_quick_sort_is_the_stable_sort_of_torch(values):
-    from scail.heads.scail import _sort_descending
-
-    rows = torch.from_numpy(values)
-    expected = rows.sort(dim=1, descending=True, stable=True)
-    found, order = _sort_descending(rows)
-    assert torch.equal(found, expected.values) and torch.equal(order, expected.indices)
-    assert torch.equal(_sort_descending(rows.double())[1], expected.indices)

@@ -2,11 +2,12 @@
 
 from scail.heads.bic import bic
 from scail.heads.duet import duet, icarl_duet
-from scail.heads.evidence import Evidence, LinearHead
+from scail.heads.evidence import Evidence
 from scail.heads.ft import ft
 from scail.heads.il2m import il2m
 from scail.heads.init import ft_init, ft_init_l2
 from scail.heads.l2 import ft_l2
+from scail.heads.linear_head import LinearHead
 from scail.heads.nem import ft_nem
 from scail.heads.prior import prior
 from scail.heads.ridge import ridge

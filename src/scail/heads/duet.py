@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from scail.heads.evidence import Evidence, LinearHead
+from scail.heads.evidence import Evidence
 from scail.heads.ft import ft
+from scail.heads.linear_head import LinearHead
 from scail.heads.nem import ft_nem
 from scail.heads.ridge import ridge
 from scail.heads.siw import siw_mc

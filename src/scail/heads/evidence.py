@@ -1,16 +1,14 @@
-"""What a head may see (`Evidence`) and what it gives (`LinearHead`): types only.
+"""What a head may see.
 
 Shapes: C classes seen so far, of which the first `past` arrived before the current state; D features; S states so far;
-E exemplars in memory; M training images of the current state's new classes; N images to score.
+E exemplars in memory; M training images of the current state's new classes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -47,41 +45,3 @@ class Evidence:
     def past(self) -> int:
         """How many classes are past classes."""
         return int((self.first_state_C < self.state).sum())
-
-
-@dataclass(frozen=True)
-class LinearHead:
-    """Scores = features @ weight.T + bias; perhaps on unit-length features, with few past candidates, with factors."""
-
-    weight_CD: Tensor
-    bias_C: Tensor
-    unit_features: bool = False
-    """Scale every feature vector to unit length first."""
-    raw_weight_CD: Tensor | None = None
-    """With `candidates`: the current layer, whose raw scores choose the candidates."""
-    raw_bias_C: Tensor | None = None
-    candidates: int | None = None
-    """Only so many past classes, those with the highest raw scores, can be predicted for an image."""
-    past: int = 0
-    past_factor_P: Tensor | None = None
-    """Factors on the scores of past classes, applied to images for which a new class has the highest score."""
-
-    def linear_scores(self, features_ND: Tensor) -> Tensor:
-        """N x C scores before candidates are chosen."""
-        features_ND = F.normalize(features_ND, dim=1) if self.unit_features else features_ND
-        return torch.addmm(self.bias_C, features_ND, self.weight_CD.T)
-
-    def scores(self, features_ND: Tensor) -> Tensor:
-        """N x C scores; a class that cannot be predicted for an image has -inf there."""
-        scores_NC = self.linear_scores(features_ND)
-        if self.past_factor_P is not None:
-            new_wins = scores_NC.argmax(1) >= self.past
-            scores_NC[new_wins, : self.past] *= self.past_factor_P
-        if self.candidates is None or self.past <= self.candidates:
-            return scores_NC
-        assert self.raw_weight_CD is not None and self.raw_bias_C is not None
-        raw = torch.addmm(self.raw_bias_C[: self.past], features_ND, self.raw_weight_CD[: self.past].T)
-        dropped = torch.ones_like(raw, dtype=torch.bool)
-        dropped.scatter_(1, raw.topk(self.candidates, dim=1).indices, False)
-        scores_NC[:, : self.past].masked_fill_(dropped, -torch.inf)
-        return scores_NC

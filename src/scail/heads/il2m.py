@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from scail.heads.evidence import Evidence, LinearHead
+from scail.heads.evidence import Evidence
+from scail.heads.linear_head import LinearHead
 
 
 def il2m(evidence: Evidence) -> LinearHead:

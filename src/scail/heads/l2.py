@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from scail.heads.evidence import Evidence, LinearHead
+from scail.heads.evidence import Evidence
+from scail.heads.linear_head import LinearHead
 
 
 def ft_l2(evidence: Evidence) -> LinearHead:

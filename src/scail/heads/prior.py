@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scail.heads.evidence import Evidence, LinearHead
+from scail.heads.evidence import Evidence
+from scail.heads.linear_head import LinearHead
 
 
 def prior(evidence: Evidence, tau: float = 1.0) -> LinearHead:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from scail.heads.evidence import Evidence, LinearHead
+from scail.heads.evidence import Evidence
 from scail.heads.init import ft_init
+from scail.heads.linear_head import LinearHead
 
 
 def siw(evidence: Evidence) -> LinearHead:

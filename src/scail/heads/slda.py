@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from scail.heads.evidence import Evidence, LinearHead
+from scail.heads.evidence import Evidence
+from scail.heads.linear_head import LinearHead
 
 
 def slda(evidence: Evidence, shrinkage: float = 0.1) -> LinearHead:

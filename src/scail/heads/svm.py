@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from scail.heads.evidence import Evidence, LinearHead
+from scail.heads.evidence import Evidence
+from scail.heads.linear_head import LinearHead
 
 
 def svm(evidence: Evidence, svm_weight: Tensor, svm_bias: Tensor) -> LinearHead:
