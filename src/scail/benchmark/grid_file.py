@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from itertools import product
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from scail.benchmark.point import Point
 from scail.config.options import CommandOptions, DeviceOptions, RunOptions, experiment_of
+from scail.storage.records import decode
 
 _OF_THE_COMMAND = {field.name for field in fields(CommandOptions)}
 _OF_ONE_RUN = {field.name for field in fields(DeviceOptions)}
@@ -22,8 +22,8 @@ _IN_NAMES = ("dataset", "states", "memory", "seed")
 def options_of(values: Mapping[str, object], where: str = "") -> RunOptions:
     """The options of `scail run` with these values; `where` begins every error."""
     hints = get_type_hints(RunOptions)
-    converted: dict[str, Any] = {key: _convert(f"{where}{key}", value, hints[key]) for key, value in values.items()}
-    return RunOptions(**converted)
+    decoded = {key: decode(hints[key], value, f"{where}{key}", lenient=True) for key, value in values.items()}
+    return RunOptions(**decoded)
 
 
 def file_grid(path: Path, options: Mapping[str, object]) -> list[Point]:
@@ -100,33 +100,6 @@ def _known_key(place: str, raw: str) -> str:
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(usable)}."
         raise ValueError(f"{place}: unknown key {raw!r}; {hint} Keys are the options of `scail run`")
     return key
-
-
-def _convert(key: str, value: object, hint: Any) -> object:
-    """The value as this option has it: `10` may stand for "10", but "ten" for no number."""
-    kinds = set(get_args(hint)) - {NoneType} if get_origin(hint) is not Literal else set()
-    kinds = kinds or {hint}
-    if value is None and NoneType in get_args(hint):
-        return None
-    for kind in kinds:
-        choices = get_args(kind) if get_origin(kind) is Literal else ()
-        if value in choices or (kind is bool and isinstance(value, bool)):
-            return value
-        if isinstance(value, bool):
-            continue
-        if (kind is int and isinstance(value, int)) or (kind is float and isinstance(value, int | float)):
-            return kind(value)
-        if kind is str and isinstance(value, str | int | float):
-            return str(value)
-        if kind is Path and isinstance(value, str):
-            return Path(value)
-    raise ValueError(f"{key}: {value!r}: expected {' or '.join(sorted(map(_kind_name, kinds)))}")
-
-
-def _kind_name(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return ", ".join(map(str, get_args(kind)))
-    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(kind, str(kind))
 
 
 def _slug(value: object) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -10,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from scail import IncrementalClassifier
@@ -264,6 +267,28 @@ def test_a_crafted_folder_is_an_error_and_runs_nothing(folder, craft, tmp_path, 
     with pytest.raises(FolderError, match="model"):
         IncrementalClassifier.load(folder)
     assert not (tmp_path / "evil").exists()
+
+
+def places_in(value, path=()):
+    """Where something stands in a manifest: keys and numbers."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from places_in(inner, (*path, key))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_value_anywhere_in_the_manifest_is_accepted_or_a_clear_error(original, tmp_path, data):
+    shutil.copytree(original, tmp_path / "model", dirs_exist_ok=True)
+    record = manifest_of(original)
+    values = st.recursive(
+        st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+        max_leaves=4,
+    )
+    set_in(*data.draw(st.sampled_from([*places_in(record)])), value=data.draw(values))(tmp_path / "model")
+    with contextlib.suppress(FolderError):
+        IncrementalClassifier.load(tmp_path / "model", verbose=False)
 
 
 def test_the_way_of_crafting_itself_is_no_error(folder):

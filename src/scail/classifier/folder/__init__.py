@@ -12,9 +12,8 @@ Every file but the manifest is named by its content and is never written again. 
 replaces the manifest, and then removes what it no longer names.
 """
 
-from scail.classifier.folder.files import FolderError, locked, unfinished
+from scail.classifier.folder.files import DamagedModel, FolderError, locked, unfinished
 from scail.classifier.folder.read import Look, look, read_model
-from scail.classifier.folder.values import DamagedModel
 from scail.classifier.folder.write import sweep, write_model
 
 __all__ = [

@@ -33,6 +33,10 @@ class FolderError(ValueError):
     """The folder cannot be used: what is wrong, and what to do."""
 
 
+class DamagedModel(FolderError):
+    """The folder is not what was written."""
+
+
 def class_folder(name: str) -> str:
     """The folder of a class: its name as far as a file name can carry it, and a hash that tells it from any other.
 

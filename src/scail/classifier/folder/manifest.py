@@ -11,13 +11,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from scail.classifier.folder.files import CLASS_FOLDER, MANIFEST, TENSOR_FILE, FolderError, class_folder, read_inside
-from scail.classifier.folder.values import DamagedModel, build, checked, list_of, text_of
-from scail.classifier.inputs import Shape
+from scail.classifier.folder.files import (
+    CLASS_FOLDER,
+    MANIFEST,
+    TENSOR_FILE,
+    DamagedModel,
+    FolderError,
+    class_folder,
+    read_inside,
+)  # fmt: skip
 from scail.classifier.settings import Settings, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
 from scail.methods import METHODS
 from scail.networks.network import NETWORKS
+from scail.storage.records import UnknownKey, decode
 
 FORMAT = 1
 _KEY = "scail model, format"
@@ -109,6 +116,8 @@ def read_manifest(root: Path) -> tuple[Manifest, bytes]:
         return _parse(json.loads(data)), data
     except FolderError as error:
         raise type(error)(f"{root / MANIFEST}: {error}") from error
+    except UnknownKey as error:
+        raise FolderError(f"{root / MANIFEST}: {error}: a newer scail wrote it; use that one") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedModel(f"{root / MANIFEST}: {error or type(error).__name__}; restore it from a copy") from error
 
@@ -122,7 +131,7 @@ def _parse(record: Any) -> Manifest:
         )
     if record.get("sha256") != _digest(record):
         raise DamagedModel("its checksum does not match; restore it from a copy")
-    classes = tuple(_class(one) for one in list_of(record["classes"]))
+    classes = tuple(_class(one) for one in decode(list, record["classes"], "classes"))
     names = [one.name for one in classes]
     if not names or len(set(names)) != len(names):
         raise DamagedModel("no classes, or two of the same name")
@@ -135,11 +144,11 @@ def _parse(record: Any) -> Manifest:
         network=_tensor_file(record["network"], "network"),
         evidence=_tensor_file(record["evidence"], "evidence"),
         calls=_count(record["calls"], "calls"),
-        history=tuple(_history(one) for one in list_of(record["history"])),
+        history=tuple(_history(one) for one in decode(list, record["history"], "history")),
         accuracy=_accuracy(record["accuracy"]),
         difference=_difference(record["difference"]),
-        changed=text_of(record["changed"], "changed"),
-        scail=text_of(record["scail"], "scail"),
+        changed=_text(record["changed"], "changed"),
+        scail=_text(record["scail"], "scail"),
     )
     kept = sum(len(one.exemplars) + len(one.held_out) for one in classes)
     if kept > manifest.settings.memory:
@@ -148,67 +157,74 @@ def _parse(record: Any) -> Manifest:
 
 
 def _history(record: Any) -> dict[str, Any]:
-    found: dict[str, Any] = checked(record, dict, "history")
+    found: dict[str, Any] = decode(dict, record, "history")
     for key in ("new", "more"):
-        for name in list_of(found[key]):
-            text_of(name, key)
+        for name in decode(list, found[key], key):
+            _text(name, key)
     for key in ("when", "method"):
-        text_of(found[key], key)
+        _text(found[key], key)
     for key in ("images", "epochs", "seconds"):
-        checked(found[key], float, key)
+        decode(float, found[key], key)
     _accuracy(found["accuracy"])
     return found
 
 
+def _text(value: Any, name: str) -> str:
+    """A short text that can be printed: nothing in it moves a terminal's cursor."""
+    text: str = decode(str, value, name)
+    if len(text) > 200 or not text.isprintable():
+        raise DamagedModel(f"{name} is {text[:50]!r}, expected at most 200 printable characters")
+    return text
+
+
 def _count(value: Any, name: str) -> int:
-    if (found := int(checked(value, int, name))) < 0:
+    if (found := int(decode(int, value, name))) < 0:
         raise DamagedModel(f"{name} is {found}, expected 0 or more")
     return found
 
 
 def _accuracy(record: Any) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = checked(record, dict | None, "accuracy")
+    found: dict[str, Any] | None = decode(dict | None, record, "accuracy")
     for key in ("top1", "top5", "images") if found is not None else ():
-        if not math.isfinite(checked(record[key], float, key)):
+        if not math.isfinite(decode(float, record[key], key)):
             raise DamagedModel(f"{key} is {record[key]}, expected a number")
     return found
 
 
 def _difference(record: Any) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = checked(record, dict | None, "difference")
+    found: dict[str, Any] | None = decode(dict | None, record, "difference")
     for name, counts in (found or {}).items():
-        text_of(name, "class")
-        images, *right = (checked(count, int, "difference") for count in list_of(counts))
+        _text(name, "class")
+        images, *right = decode(list[int], counts, "difference")
         if images < 1 or len(right) != 2 or not all(0 <= n <= images for n in right):
             raise DamagedModel(f"difference of {name!r} is {counts}, expected images, right before, right after")
     return found
 
 
 def _class(record: Any) -> ClassRecord:
-    name = text_of(record["name"], "name")
-    hashes = [tuple(list_of(record[key])) for key in ("exemplars", "held_out")]
+    name = _text(record["name"], "name")
+    hashes = [decode(tuple[str, ...], record[key], key) for key in ("exemplars", "held_out")]
     for digest in (*hashes[0], *hashes[1]):
-        if not isinstance(digest, str) or len(digest) != 32 or set(digest) - _HEX:
-            raise DamagedModel(f"{str(digest)[:50]!r}: expected a hash of 32 digits")
+        if len(digest) != 32 or set(digest) - _HEX:
+            raise DamagedModel(f"{digest[:50]!r}: expected a hash of 32 digits")
     if not CLASS_FOLDER.fullmatch(class_folder(name)) or record.get("folder") != class_folder(name):
         raise DamagedModel(f"class {name[:50]!r}: its folder is not the one of its name")
-    return ClassRecord(name, checked(record["first_state"], int, "first_state"), *hashes)
+    return ClassRecord(name, decode(int, record["first_state"], "first_state"), *hashes)
 
 
 def _tensor_file(record: Any, kind: str) -> TensorFile:
-    name, digest = checked(record["name"], str, kind), checked(record["sha256"], str, kind)
-    if not TENSOR_FILE.fullmatch(name) or not name.startswith(kind):
-        raise DamagedModel(f"{name[:80]!r}: not the name of a file of this folder")
-    return TensorFile(name, digest)
+    file: TensorFile = decode(TensorFile, record, kind)
+    if not TENSOR_FILE.fullmatch(file.name) or not file.name.startswith(kind):
+        raise DamagedModel(f"{file.name[:80]!r}: not the name of a file of this folder")
+    return file
 
 
 def _settings(record: Any) -> Settings:
     """The settings; values that this scail adds have their defaults, values that it does not know are an error."""
-    own = dict(checked(record, dict, "settings"))
-    own["shape"] = build(Shape, own["shape"])
-    own["experiment"] = _experiment(own["experiment"])
-    settings = build(Settings, own)
-    assert isinstance(settings, Settings)
+    own: dict[str, Any] = decode(dict, record, "settings")
+    if "experiment" in own:
+        own = {**own, "experiment": _experiment(own["experiment"])}
+    settings: Settings = decode(Settings, own, "settings")
     check_method(settings.method, settings.memory)
     network = settings.experiment.recipe.network
     if network not in NETWORKS and not re.fullmatch(r"timm:[A-Za-z0-9_.]+", network):  # nothing to be fetched
@@ -221,10 +237,9 @@ def _settings(record: Any) -> Settings:
 
 
 def _experiment(record: Any) -> Experiment:
-    given = dict(checked(record, dict, "experiment"))
-    known = settings_of(Experiment)
-    schedules = schedules_in(given)
-    if unknown := given.keys() - known.keys() - schedules.keys():
-        raise FolderError(f"Experiment has {min(unknown)!r}, which this scail does not know: use a newer one")
-    values = {name: checked(value, known[name].hint, name) for name, value in given.items() if name in known}
-    return experiment_from({**values, **{name: build(Schedule, value) for name, value in schedules.items()}})
+    given: dict[str, Any] = decode(dict, record, "experiment")
+    known, schedules = settings_of(Experiment), schedules_in(given)
+    if unknown := sorted(given.keys() - known.keys() - schedules.keys()):
+        raise UnknownKey(f"experiment: unknown key {unknown[0]!r}")
+    values = {name: decode(known[name].hint, value, name) for name, value in given.items() if name in known}
+    return experiment_from(values | {name: decode(Schedule, value, name) for name, value in schedules.items()})

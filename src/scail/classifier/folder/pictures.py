@@ -11,8 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from scail.classifier.folder.files import FolderError, read_inside
-from scail.classifier.folder.values import DamagedModel
+from scail.classifier.folder.files import DamagedModel, FolderError, read_inside
 from scail.classifier.inputs import Shape
 from scail.datasets.images.decode import BROKEN
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from scail.classifier.folder.files import FolderError, read_inside
+from scail.classifier.folder.files import DamagedModel, FolderError, read_inside
 from scail.classifier.folder.manifest import Manifest, TensorFile, read_manifest
 from scail.classifier.folder.pictures import read_png
-from scail.classifier.folder.values import DamagedModel
 from scail.classifier.model import Kept, Model
 from scail.exemplars import Memory
 from scail.heads import Evidence
