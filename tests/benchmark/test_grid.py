@@ -261,20 +261,20 @@ class TestNamed:
     """Which configurations the paper's grids have."""
 
     def test_memories_are_the_papers_numbers_or_shares_of_less_data(self):
-        found = {name: [w.run.memory for w in named_grid("table1", [name])] for name in PAPER_DATA}
-        assert found["ilsvrc"] == ["20000", "10000", "5000", "5000", "5000"]
-        assert found["vggface2"] == ["10000", "5000", "2500", "2500", "2500"]
-        assert found["landmarks"] == ["8000", "4000", "2000", "2000", "2000"]
-        assert found["cifar100"] == ["1000", "500", "250", "250", "250"]
-        assert [w.run.states for w in named_grid("table1", ["cifar100"])] == ["10", "10", "10", "20", "50"]
+        found = {name: [p.experiment.exemplars.memory for p in named_grid("table1", [name])] for name in PAPER_DATA}
+        assert found["ilsvrc"] == [20000, 10000, 5000, 5000, 5000]
+        assert found["vggface2"] == [10000, 5000, 2500, 2500, 2500]
+        assert found["landmarks"] == [8000, 4000, 2000, 2000, 2000]
+        assert found["cifar100"] == [1000, 500, 250, 250, 250]
+        assert [p.experiment.stream.states for p in named_grid("table1", ["cifar100"])] == [10, 10, 10, 20, 50]
         less = named_grid("table1", ["cifar100"], options={"images_per_class": 50})
-        assert [w.run.memory for w in less] == ["2%", "1%", "0.5%", "0.5%", "0.5%"]
+        assert [p.experiment.exemplars.memory for p in less] == ["2%", "1%", "0.5%", "0.5%", "0.5%"]
 
     def test_figures_need_more_of_ilsvrc_than_of_the_others(self):
-        found = {w.run.dataset: w.rows for w in named_grid("figures")}
+        found = {p.experiment.dataset: p.asked for p in named_grid("figures")}
         assert found["ilsvrc"] == {("ft", "random"), ("scail", "random"), ("ft_distill", "herding")}
         assert found["cifar100"] == {("ft_distill", "herding")}
-        assert [w.run.dataset for w in named_grid("figures", methods=["scail"])] == ["ilsvrc"]
+        assert [p.experiment.dataset for p in named_grid("figures", methods=["scail"])] == ["ilsvrc"]
 
     @pytest.mark.parametrize(
         ("name", "methods", "trainings"),
