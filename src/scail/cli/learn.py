@@ -147,6 +147,7 @@ def read_data(
 
     from scail.classifier.inputs import Shape, check_memory
     from scail.datasets import load_part
+    from scail.datasets.catalog import is_embedded
 
     shape = clf.model_.settings.shape if clf.has_learned else None
     if shape and shape.height != shape.width:
@@ -156,7 +157,7 @@ def read_data(
         )
     size = shape.height if shape else clf.image_size
     settings = DataSettings(broken=broken)
-    if data not in ("glyphs", "digits"):  # those have a size of their own, and are scaled later where need be
+    if not is_embedded(data):  # those have a size of their own, and are scaled later where need be
         settings = replace(settings, image_size=size or FILES_SIZE)
     split, names, mirror = load_part(data, settings, test)
     if classes is not None:

@@ -50,10 +50,10 @@ class DatasetsCommand:
         from rich.console import Console
         from rich.table import Table
 
-        from scail.datasets.catalog import DATASETS, OTHERS
+        from scail.datasets.catalog import summaries
 
         table = Table("name", "what it is", box=None, pad_edge=False)
-        for name, text in (DATASETS | OTHERS).items():
+        for name, text in summaries().items():
             table.add_row(name, text)
         Console().print(table)
 

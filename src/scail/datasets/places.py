@@ -5,15 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-HOW_TO_GET = {
-    "cifar100": "hf download uoft-cs/cifar100 --repo-type dataset, or put its Parquet files or the original "
-    "cifar-100-python.tar.gz into {place}",
-    "ilsvrc": "put train/<wnid>/*.JPEG (and val/, for --split official) and ILSVRC2012_devkit_t12.tar.gz into {place}, "
-    "or hf download ILSVRC/imagenet-1k --repo-type dataset",
-    "vggface2": "put train/<identity>/*.jpg into {place}; faces are cropped by: scail prepare vggface2 SRC {place}",
-    "landmarks": "put train.csv of Google Landmarks version 1 and its images, as ID.jpg, into {place}",
-}
-HUB_NAMES = {"cifar100": "uoft-cs/cifar100", "ilsvrc": "ILSVRC/imagenet-1k"}
+from scail.datasets.catalog import DATASETS
 
 
 def data_dir() -> Path:
@@ -51,8 +43,10 @@ def missing(name: str) -> ValueError:
             f"{name}: neither in {data_dir() / repository} nor in the Hub's cache, and nothing is fetched unasked: "
             f"hf download {repository} --repo-type dataset"
         )
-    how = HOW_TO_GET[name].format(place=place)
+    row = DATASETS[name]
+    assert row.how_to_get is not None, f"{name} is embedded: it cannot be missing"
+    how = row.how_to_get.format(place=place)
     return ValueError(
-        f"{name}: not in {place}{' nor in the cache of the Hub' if name in HUB_NAMES else ''}. To get it: {how}. "
+        f"{name}: not in {place}{' nor in the cache of the Hub' if row.hub else ''}. To get it: {how}. "
         "SCAIL_DATA names the folder that holds data sets"
     )

@@ -23,8 +23,11 @@ _LARGEST_IN_MEMORY = 64  # pixels: beyond, regions of the original image are wor
 _MOST_IN_MEMORY = 2 * 2**30  # bytes. Fixed, not what this machine has: it decides how images are augmented
 
 
-def settle(found: Found, settings: DataSettings) -> Dataset:
-    """The data set that these settings ask for."""
+def settle(found: Found | Dataset, settings: DataSettings) -> Dataset:
+    """The data set that these settings ask for; one that is in memory has nothing to decode."""
+    if isinstance(found, Dataset):
+        dataset = hold_out_share(found, settings) if settings.tune else found
+        return cut_down(dataset, settings.classes, settings.images_per_class)
     if settings.broken == "skip":
         found = without_broken(found)
     if found.test is None or settings.tune:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from scail.config import DataSettings
+from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Found, Split
-from scail.datasets.places import HUB_NAMES, data_dir, missing, own_folder
+from scail.datasets.places import data_dir
 from scail.datasets.sources.hub import load_hub, load_hub_folder, table_of_column
 
 _ARCHIVE = "cifar-100-python"
@@ -22,19 +24,18 @@ _HARMLESS = {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")} | 
 }
 
 
-def load_cifar100(size: int, workers: int) -> Found:
-    """From `SCAIL_DATA/cifar100` (Parquet files or the original archive), or from the cache of the Hub."""
-    columns = ("img", "fine_label")
-    folder = own_folder("cifar100")
-    if folder and next(folder.rglob("*.parquet"), None):
-        return load_hub_folder(folder, "cifar100", size, workers, columns)
-    for place in (data_dir() / "cifar100", data_dir()):
-        if files := _original_files(place):
+def load(place: Path | None, settings: DataSettings) -> Found | None:
+    """From its folder (Parquet files or the original archive), or from the cache of the Hub."""
+    size, workers, columns = settings.image_size or 32, settings.workers, ("img", "fine_label")
+    if place and next(place.rglob("*.parquet"), None):
+        return load_hub_folder(place, "cifar100", size, workers, columns)
+    for folder in (place, data_dir()):
+        if folder and (files := _original_files(folder)):
             return _from_original(files, size, workers)
     try:
-        found = load_hub(f"hf:{HUB_NAMES['cifar100']}", size, workers, columns)
+        found = load_hub(f"hf:{DATASETS['cifar100'].hub}", size, workers, columns)
     except ValueError:
-        raise missing("cifar100") from None
+        return None
     return Found("cifar100", found.class_names, found.train, found.test, found.split)
 
 

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, features
 
+from scail.config import DataSettings
 from scail.datasets.dataset import Dataset, Split
 from scail.storage.cache import cached_tensors
 
@@ -37,6 +38,12 @@ FONTS = (
 
 VERSION = 1  # raise it when the drawing changes: cached images are then drawn anew
 _SCALE = 4  # characters are set at four times the image size, then sampled down: no stair-steps after distortion
+
+
+def load(_place: Path | None, settings: DataSettings) -> Dataset:
+    """As many characters and images, of such a size, as the settings ask for."""
+    asked = {"classes": settings.classes, "train": settings.images_per_class, "size": settings.image_size}
+    return load_glyphs(**{key: value for key, value in asked.items() if value is not None})
 
 
 def load_glyphs(classes: int = 100, train: int = 100, test: int = 20, size: int = 20, seed: int = 0) -> Dataset:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from scail.datasets.dataset import Icarl
+from scail.config import FILES_SIZE, DataSettings
+from scail.datasets.dataset import Found, Icarl
 from scail.datasets.listing import Listing, Part, hold_out
 from scail.datasets.scan import class_folders, images_in, training_folder
 from scail.datasets.sources.devkit import NAME as DEVKIT
@@ -19,9 +20,14 @@ HELD_OUT = 50
 """Test images a class in iCaRL's split."""
 
 
-def is_ilsvrc(folder: Path) -> bool:
-    """Whether a training folder is there (else only the devkit may be, beside the Hub's copy)."""
-    return any((folder / place).is_dir() for place in PLACES)
+def load(place: Path | None, settings: DataSettings) -> Listing | Found:
+    """The images of this folder; without a training folder (it may have the devkit alone) the Hub's copy."""
+    if place and any((place / train).is_dir() for train in PLACES):
+        return list_ilsvrc(place, settings.split, settings.classes, settings.split_seed)
+    from scail.datasets.sources.ilsvrc_hub import load_ilsvrc_from_hub  # which needs this file
+
+    size = settings.image_size or FILES_SIZE
+    return load_ilsvrc_from_hub(settings.split, settings.split_seed, size, settings.workers)
 
 
 def list_ilsvrc(folder: Path | str, split: IlsvrcSplit = "icarl", classes: int | None = None, seed: int = 0) -> Listing:

@@ -13,6 +13,7 @@ from pathlib import Path
 from sys import intern
 from typing import TextIO
 
+from scail.config import DataSettings
 from scail.datasets.listing import Listing, hold_out, largest_classes
 from scail.datasets.scan import is_image
 
@@ -20,6 +21,11 @@ VERSION_1_LANDMARKS = 14_951
 """Landmarks in version 1; version 2 has 203,094 (81,313 in its clean part)."""
 _VERSION_2_FILES = ("train_clean.csv", "train_label_to_category.csv")
 _PLACES = ("", "train", "images")
+
+
+def load(place: Path | None, settings: DataSettings) -> Listing | None:
+    """The paper's selection of the images in this folder."""
+    return None if place is None else list_landmarks(place, settings.classes or 1000, seed=settings.split_seed)
 
 
 def list_landmarks(folder: Path | str, classes: int = 1000, test_images: int = 20, seed: int = 0) -> Listing:

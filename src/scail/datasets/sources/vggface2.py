@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scail.config import DataSettings
 from scail.datasets.listing import Listing, hold_out, largest_classes
 from scail.datasets.scan import class_folders, count_images, images_in, training_folder
 
 PLACES = ("train", "data/train", "vggface2_train/train")
+
+
+def load(place: Path | None, settings: DataSettings) -> Listing | None:
+    """The paper's selection of the images in this folder."""
+    return None if place is None else list_vggface2(place, settings.classes or 1000, seed=settings.split_seed)
 
 
 def list_vggface2(folder: Path | str, classes: int = 1000, test_images: int = 50, seed: int = 0) -> Listing:
