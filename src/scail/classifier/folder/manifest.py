@@ -17,7 +17,7 @@ from scail.classifier.inputs import Shape
 from scail.classifier.model import Settings, check_method
 from scail.config.recipes import Experiment
 from scail.methods import METHODS
-from scail.networks.network import NETWORKS
+from scail.networks.resnet import NETWORKS
 
 FORMAT = 1
 _KEY = "scail model, format"
