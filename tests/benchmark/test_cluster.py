@@ -134,18 +134,14 @@ def test_what_a_second_try_sends_again_is_passed_on_once_and_the_rest_begins_whe
     assert [update.trajectory for update in received if update.done] == [0, 1, 2]
 
 
-def job(threads: int = 1) -> SimpleNamespace:
-    return SimpleNamespace(setup=SimpleNamespace(experiment=SimpleNamespace(threads=threads)))
-
-
 def test_a_training_that_fits_nowhere_is_an_error_and_not_a_wait():
     with pytest.raises(ValueError, match=r"takes 1 GPUs and 1 CPUs, and no machine .* has them \(at most 0 GPUs"):
-        _check_room(Cluster(gpus_per_training=1), [job()], [{"CPU": 2.0}])
+        _check_room(Cluster(gpus_per_training=1), 1, [{"CPU": 2.0}])
     with pytest.raises(ValueError, match=r"takes 0 GPUs and 4 CPUs, and no machine .* and 2 CPUs\)"):
-        _check_room(Cluster(), [job(threads=4)], [{"CPU": 2.0}, {"CPU": 2.0}])  # together they would have them
+        _check_room(Cluster(), 4, [{"CPU": 2.0}, {"CPU": 2.0}])  # together they would have them
     with pytest.raises(ValueError, match="no machine"):
-        _check_room(Cluster(gpus_per_training=1), [job(threads=2)], [{"CPU": 2.0}, {"CPU": 1.0, "GPU": 1.0}])
-    _check_room(Cluster(gpus_per_training=0.5), [job()], [{"CPU": 1.0}, {"CPU": 2.0, "GPU": 1.0}])
+        _check_room(Cluster(gpus_per_training=1), 2, [{"CPU": 2.0}, {"CPU": 1.0, "GPU": 1.0}])
+    _check_room(Cluster(gpus_per_training=0.5), 1, [{"CPU": 1.0}, {"CPU": 2.0, "GPU": 1.0}])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from scail.networks.network import NETWORKS, create_network, describe_network, extract_features
+from scail.networks.network import create_network, describe_network, extract_features
 from scail.runtime.seeds import generator_for
 
 
@@ -21,50 +21,6 @@ def make_images(count, channels=1, side=8):
 def same_bits(network, other):
     ours, theirs = network.state_dict(), other.state_dict()
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
-
-
-@pytest.mark.parametrize(
-    ("name", "num_classes", "feature_size", "parameters"),
-    [
-        ("resnet18", 1000, 512, 11_689_512),  # as in torchvision
-        ("resnet18-3x3", 100, 512, 11_220_132),
-        ("resnet32", 10, 64, 464_154),  # "0.46M" in He et al.
-        ("resnet20", 10, 64, 269_722),  # "0.27M" in He et al.
-        # conv and norm 432 + 32; blocks 2*(2304 + 32), 4608 + 9216 + 128, 18432 + 36864 + 256; linear 650
-        ("resnet8", 10, 64, 75_290),
-        # 648 + 48; blocks 2*(5184 + 48), 10368 + 20736 + 192, 41472 + 82944 + 384; linear 970
-        ("resnet8-half", 10, 96, 168_226),
-    ],
-)
-def test_networks_have_the_published_size(name, num_classes, feature_size, parameters):
-    network = make(name, channels=3, num_classes=num_classes)
-    assert network.feature_size == network.linear.in_features == feature_size
-    assert sum(p.numel() for p in network.parameters()) == parameters
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_every_network_takes_grey_and_coloured_images(name, channels):
-    network = make(name, channels)
-    images = make_images(2, channels, side=32)
-    assert network.features(images).shape == (2, network.feature_size)
-    assert network(images).shape == (2, 3)
-
-
-@pytest.mark.parametrize(("name", "side"), [("resnet8", 32), ("resnet8-half", 16)])
-def test_the_stem_of_half_halves_the_image(name, side):
-    backbone = make(name).backbone
-    seen = []
-    backbone.stages[0].register_forward_hook(lambda module, inputs, output: seen.append(output.shape[2:]))
-    backbone(make_images(2, side=32).float())
-    assert seen == [(side, side)]
-
-
-@pytest.mark.parametrize(("name", "may_be_negative"), [("resnet32", True), ("resnet8", False)])
-def test_only_icarls_features_can_be_negative(name, may_be_negative):
-    features = extract_features(make(name), make_images(16))
-    assert bool((features < 0).any()) == may_be_negative
-    assert (features > 0).any()
 
 
 def test_images_are_normalised_by_channel():

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from scail.networks.network import NETWORKS, Network, create_network
+from scail.networks.network import Network, create_network
+from scail.networks.resnet import NETWORKS
 from scail.runtime.seeds import generator_for
 
 PRETRAINED = "pretrained"

@@ -23,7 +23,7 @@ from scail.classifier.folder.files import (
 from scail.classifier.settings import Settings, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
 from scail.methods import METHODS
-from scail.networks.network import NETWORKS
+from scail.networks.resnet import NETWORKS
 from scail.storage.records import UnknownKey, decode
 
 FORMAT = 1
