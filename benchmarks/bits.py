@@ -44,6 +44,10 @@ MODELS = {
 LESSONS = ("0,1,2", "3,4", "0,5", "6")
 _LEFT_OUT = {"when", "seconds", "changed", "sha256", "created", "evaluation", "started", "command", "commit", "scail"}
 """What no two runs have in common: times, and where and by whom it was run."""
+_NEWER = {"schedules"}
+"""What later versions say in addition: the names of the schedules that a trajectory used."""
+_OF_A_MODEL = {"network", "padding", "keep_past_rows", "candidates", "as_published", "seed", "precision", "recipe"}
+"""What a model needs of an experiment, beside its schedules; version 0.1 wrote more of it down."""
 
 
 def main() -> None:
@@ -113,6 +117,9 @@ def digests_of_store(store: Path) -> dict[str, str]:
 def digest_of_model(folder: Path) -> str:
     """Everything in the folder but times; its files are named by their content."""
     manifest = plain(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))
+    experiment = manifest["settings"]["experiment"]
+    needed = {name: experiment[name] for name in experiment if name in _OF_A_MODEL or name.endswith("_schedule")}
+    manifest["settings"]["experiment"] = needed
     return digest([manifest, {k: v for k, v in files_in(folder).items() if k not in ("manifest.json", "learn.lock")}])
 
 
@@ -125,7 +132,7 @@ def files_in(place: Path) -> dict[str, str]:
 def plain(value: Any) -> Any:
     """The value without what differs from run to run."""
     if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items() if name not in _LEFT_OUT}
+        return {name: plain(one) for name, one in value.items() if name not in _LEFT_OUT | _NEWER}
     return [plain(one) for one in value] if isinstance(value, list) else value
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scail import evaluation, heads
     from scail.benchmark.runner import run_experiment
+    from scail.classifier.in_folder import learn_into
     from scail.classifier.incremental_classifier import IncrementalClassifier
     from scail.config import Experiment, Schedule
     from scail.datasets import Dataset, load_dataset
@@ -18,24 +19,24 @@ if TYPE_CHECKING:
     from scail.heads.evidence import Evidence
     from scail.heads.linear_head import LinearHead
     from scail.heads.scail import scale_past_weights
-    from scail.methods import METHODS
+    from scail.methods import METHODS, Method
     from scail.stream import State, class_order, split_into_states
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "IncrementalClassifier": "classifier.incremental_classifier",
+    "IncrementalClassifier": "classifier.incremental_classifier", "learn_into": "classifier.in_folder",
     "Dataset": "datasets", "load_dataset": "datasets", "Memory": "exemplars", "herding_order": "exemplars",
     "random_order": "exemplars", "Evidence": "heads", "LinearHead": "heads", "scale_past_weights": "heads",
-    "METHODS": "methods", "Experiment": "config", "Schedule": "config",
+    "METHODS": "methods", "Method": "methods", "Experiment": "config", "Schedule": "config",
     "run_experiment": "benchmark.runner",
     "State": "stream", "class_order": "stream", "split_into_states": "stream",
 }  # fmt: skip
 
 __all__ = [
-    "METHODS", "Dataset", "Evidence", "Experiment", "IncrementalClassifier", "LinearHead", "Memory", "Schedule",
-    "State", "class_order", "evaluation", "heads", "herding_order", "load_dataset", "random_order", "run_experiment",
-    "scale_past_weights", "split_into_states",
+    "METHODS", "Dataset", "Evidence", "Experiment", "IncrementalClassifier", "LinearHead", "Memory", "Method",
+    "Schedule", "State", "class_order", "evaluation", "heads", "herding_order", "learn_into", "load_dataset",
+    "random_order", "run_experiment", "scale_past_weights", "split_into_states",
 ]  # fmt: skip
 
 
