@@ -130,15 +130,18 @@ def test_the_same_weights_give_exactly_the_same_metrics_in_one_process(every_met
 
 
 def test_accuracy_is_that_of_one_process_within_noise(undisturbed, tmp_path, capsys):
-    """Over seeds the standard deviation is 4.7 points (FT^NEM) and 1.0 (Full)."""
+    """Over seeds the standard deviation is 4.7 points (FT^NEM) and 1.0 (Full); of a difference 1.4 times as much.
+
+    Processors give other bits, so it is held to three of these.
+    """
     one = (*HEADS, "--jobs", "1", "--accelerator", "cpu")
     with pytest.raises(SystemExit) as end:
         main(["run", *DIGITS, *one, "--out", str(tmp_path / "run"), "--store", str(tmp_path / "store")])
     assert not end.value.code
     alone, together = (json.loads((p / "run" / "summary.json").read_text()) for p in (tmp_path, undisturbed))
     nem = [next(m["top1"] for m in s["methods"] if m["method"] == "ft_nem") for s in (alone, together)]
-    assert nem[0] == pytest.approx(nem[1], abs=9)
-    assert alone["full"]["top1"] == pytest.approx(together["full"]["top1"], abs=3)
+    assert nem[0] == pytest.approx(nem[1], abs=20)
+    assert alone["full"]["top1"] == pytest.approx(together["full"]["top1"], abs=4)
     assert nem[0] > 60 and alone["full"]["top1"] > 90
     assert not set(tensors(tmp_path)) & set(tensors(undisturbed))  # other bits, other keys
 
