@@ -214,7 +214,7 @@ def test_without_ranks_an_experiment_on_two_devices_says_how_to_start_them(tiny,
 def test_torchrun_with_another_number_of_processes_is_an_error(tiny, monkeypatch):
     for name, value in {"TORCHELASTIC_RUN_ID": "x", "RANK": "0", "WORLD_SIZE": "4"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError, match="need 1 processes, here are 4"), joined(tiny):
+    with pytest.raises(ValueError, match="need 1 processes, here are 4"), joined(tiny.machine):
         pass
 
 
