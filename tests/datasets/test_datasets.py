@@ -10,9 +10,10 @@ import torch
 from fontTools.ttLib import TTFont
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from scail.datasets import DATASETS, Dataset, DataSettings, Split, glyphs, load_dataset
+from scail.datasets import DATASETS, Dataset, DataSettings, Split, load_dataset
 from scail.datasets.images.on_disk import ImageTable
 from scail.datasets.places import data_dir
+from scail.datasets.sources import glyphs
 from scail.datasets.sources.digits import load_digits
 from scail.datasets.sources.glyphs import CHARACTERS, FONTS, font_path, load_glyphs
 

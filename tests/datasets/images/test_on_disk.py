@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 
 from scail.cli.main import main
-from scail.datasets import DataSettings, decode, load_dataset
+from scail.datasets import DataSettings, load_dataset
+from scail.datasets.images import decode
 from scail.datasets.images.batches import (
     Augmentation,
     centre_batches,

@@ -243,7 +243,7 @@ def test_the_papers_sets_are_found_by_name_and_their_manifests_can_be_used(tmp_p
             Image.new("RGB", (20, 20), (40 * c, 10 * n, 0)).save(path)
     from functools import partial
 
-    from scail.datasets import vggface2
+    from scail.datasets.sources import vggface2
 
     monkeypatch.setattr(vggface2, "list_vggface2", partial(vggface2.list_vggface2, test_images=2))
     dataset = load_dataset("vggface2", DataSettings(classes=2, image_size=16))

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from scail.datasets import landmarks, scan
+from scail.datasets import scan
 from scail.datasets.listing import Listing, Part, hold_out, largest_classes, read_manifest, write_manifest
+from scail.datasets.sources import landmarks
 from scail.datasets.sources.devkit import find_devkit
 from scail.datasets.sources.ilsvrc import list_ilsvrc
 from scail.datasets.sources.landmarks import list_landmarks
