@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +19,8 @@ from scail import IncrementalClassifier
 from scail.classifier.folder import FolderError, locked, look
 from scail.classifier.in_folder import forget_in, learn_into
 from tests.classifier.little import little, little_images
+from tests.forked import CONTEXT
 
-# One process imports everything once; those that learn are forked from it: real processes, in a few milliseconds.
-CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["tests.classifier.little", "scail.classifier.in_folder", "lightning_fabric", "safetensors.torch", "filelock"]
-)
 PROBE = little_images("a", "b", "c", seed=9)[0]
 
 
