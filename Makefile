@@ -24,9 +24,9 @@ demo: setup  ## learn 100 classes in ten states, forget, and be repaired by ScaI
 
 test: export OMP_NUM_THREADS = 1
 test: setup  ## the tests and the examples in docstrings, on all cores
-	# Tests of one file share what they run, and so a process. Then those that need the machine alone; both calls count.
+	# Tests of one file share what they run, and so a process. Then those that need the machine alone. Both calls count.
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not alone' && others=0 || others=$$?; \
-	$(BIN)/python -m pytest -m alone tests && exit $$others
+	$(BIN)/python -m pytest -m alone $$(grep -rl --include=test_*.py mark.alone tests) && exit $$others
 
 check: setup  ## format, lint, types, import contract
 	$(BIN)/ruff format --check .

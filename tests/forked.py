@@ -1,4 +1,4 @@
-"""The command line in processes of its own that begin in milliseconds.
+"""Processes that begin in milliseconds, for the command line mostly.
 
 One process imports everything once; the others are forked from it. They are as real as any: with memory, output and
 signals of their own, and they can be killed. `subprocess` is for where the start of Python itself matters.
@@ -7,11 +7,15 @@ signals of their own, and they can be killed. `subprocess` is for where the star
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
+from collections.abc import Callable, Mapping
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Self
+
+from scail.cli.main import main
 
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(
@@ -29,27 +33,39 @@ CONTEXT.set_forkserver_preload(
 )
 
 
-def _scail(arguments: tuple[str, ...], environment: dict[str, str], session: bool, output: Connection) -> None:
-    from scail.cli.main import main
-
+def _begin(
+    run: Callable[[], object],
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    session: bool,
+    output: Connection,
+) -> None:
+    """What a new process would find as it begins."""
     if session:
         os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in a background job it would be ignored
     os.environ.clear()
     os.environ.update(environment)
     for number in (1, 2):
         os.dup2(output.fileno(), number)
     output.close()
     sys.argv = ["scail", *arguments]
-    main()
+    run()
 
 
 class Forked:
-    """`scail` with these arguments, used like a `subprocess.Popen` whose errors go where its output goes."""
+    """`scail` with these arguments, or what `run` does; used like a Popen whose errors go where its output goes."""
 
-    def __init__(self, *arguments: str, start_new_session: bool = False) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        run: Callable[[], object] = main,
+        env: Mapping[str, str] | None = None,
+        start_new_session: bool = False,
+    ) -> None:
         reader, writer = CONTEXT.Pipe(duplex=False)
-        given = (arguments, dict(os.environ), start_new_session, writer)
-        self._process = CONTEXT.Process(target=_scail, args=given)
+        given = (run, arguments, dict(os.environ if env is None else env), start_new_session, writer)
+        self._process = CONTEXT.Process(target=_begin, args=given)
         self._process.start()
         writer.close()
         assert self._process.pid is not None
@@ -73,7 +89,8 @@ class Forked:
         late = threading.Timer(timeout or threading.TIMEOUT_MAX, self.kill)
         late.daemon = True
         late.start()
-        said = self.stdout.read()
+        with self.stdout:
+            said = self.stdout.read()
         self._process.join()
         late.cancel()
         return said, None
