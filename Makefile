@@ -22,8 +22,11 @@ demo: setup  ## learn 100 classes in ten states, forget, and be repaired by ScaI
 	$(BIN)/scail run --dataset glyphs --states 10 --memory 2% --methods ft,ft_nem,ft_l2,ft_init,ft_init_l2,scail,full \
 		--select both --seed 1 --out runs/demo
 
-test: setup  ## the tests and the examples in docstrings
-	$(BIN)/python -m pytest
+test: export OMP_NUM_THREADS = 1
+test: setup  ## the tests and the examples in docstrings, on all cores
+	# Tests of one file share what they run, and so a process. Then those that need the machine alone. Both calls count.
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not alone' && others=0 || others=$$?; \
+	$(BIN)/python -m pytest -m alone $$(grep -rl --include=test_*.py mark.alone tests) && exit $$others
 
 check: setup  ## format, lint, types, import contract
 	$(BIN)/ruff format --check .

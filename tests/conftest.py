@@ -37,6 +37,12 @@ def tiny():  # type: ignore[no-untyped-def]
 
 
 @pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are empty files: to draw them takes longer than a tiny run, and others look at them."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, path, **_: Path(path).touch())
+
+
+@pytest.fixture
 def store_dir(tmp_path: Path) -> Path:
     """A store of the test's own."""
     return tmp_path / "store"

@@ -20,14 +20,16 @@ NAMES = list(METHODS)
 
 
 @pytest.fixture(scope="module")
-def shared_store(tmp_path_factory):
-    return tmp_path_factory.mktemp("conformance") / "store"
+def measured(tiny, tmp_path_factory):
+    """All methods, both selections; run once for the whole module."""
+    place = tmp_path_factory.mktemp("conformance")
+    return run_experiment(tiny, place / "run", store=place / "store", jobs=1)
 
 
 @pytest.fixture(scope="module")
-def measured(tiny, shared_store):
-    """All methods, both selections; run once for the whole module."""
-    return run_experiment(tiny, shared_store.parent / "run", store=shared_store, jobs=1)
+def shared_store(measured):
+    """Where that run has put its states."""
+    return measured.directory.parent / "store"
 
 
 def evidences(experiment, store):
@@ -111,27 +113,27 @@ def comparable(results):
     return [replace(row, trained_epochs=0, provenance={}) for row in results.rows]
 
 
-def test_same_seed_same_bits_other_seed_other_bits(tiny, tmp_path):
-    one = run_experiment(tiny, tmp_path / "a", store=tmp_path / "s1", jobs=1)
-    two = run_experiment(tiny, tmp_path / "b", store=tmp_path / "s2", jobs=1)
+def test_same_seed_same_bits_other_seed_other_bits(tiny, measured, shared_store, tmp_path):
+    one, two = measured, run_experiment(tiny, tmp_path / "b", store=tmp_path / "s2", jobs=1)
     assert comparable(one) == comparable(two)
-    files = [sorted((tmp_path / s / "states").glob("*/tensors.safetensors")) for s in ("s1", "s2")]
+    files = [sorted((s / "states").glob("*/tensors.safetensors")) for s in (shared_store, tmp_path / "s2")]
+    assert files[0]
     assert [f.parent.name for f in files[0]] == [f.parent.name for f in files[1]]
     assert all(a.read_bytes() == b.read_bytes() for a, b in zip(*files, strict=True))
     other = run_experiment(tiny.but(seed=2), tmp_path / "c", store=tmp_path / "s3", jobs=1)
     assert [row.scores for row in other.rows] != [row.scores for row in one.rows]
 
 
-def test_the_number_of_processes_changes_nothing(tiny, tmp_path):
-    one = run_experiment(tiny, tmp_path / "a", store=tmp_path / "s1", jobs=1)
-    two = run_experiment(tiny, tmp_path / "b", store=tmp_path / "s2", jobs=2)
+def test_the_number_of_processes_changes_nothing(tiny, measured, tmp_path):
+    one, two = measured, run_experiment(tiny, tmp_path / "two", store=tmp_path / "store", jobs=2)
     assert comparable(one) == comparable(two)
     # Which of two trajectories trains the state 0 that they share is a matter of chance; nothing else is.
-    lines = [[json.loads(line) for line in (tmp_path / n / "results.jsonl").read_text().splitlines()] for n in "ab"]
+    texts = [(results.directory / "results.jsonl").read_text() for results in (one, two)]
+    lines = [[json.loads(line) for line in text.splitlines()] for text in texts]
     for row in lines[0] + lines[1]:
         del row["trained_epochs"]
     assert lines[0] == lines[1]
-    assert (tmp_path / "a" / "weights.jsonl").read_text() == (tmp_path / "b" / "weights.jsonl").read_text()
+    assert (one.directory / "weights.jsonl").read_text() == (two.directory / "weights.jsonl").read_text()
     assert one.summary["methods"] == two.summary["methods"]
     assert one.summary["trained_epochs"] == two.summary["trained_epochs"] > 0
 

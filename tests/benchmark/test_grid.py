@@ -22,6 +22,7 @@ from scail.config.recipes import PAPER_DATA
 from scail.datasets.sources.nominal import nominal_dataset
 from scail.report.grid import label_of, rows_of
 from scail.storage.store import Store, stored_keys
+from tests.forked import Forked
 
 TINY = """
 dataset: digits
@@ -163,6 +164,7 @@ class TestPlan:
         assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("undrawn")
 class TestRun:
     """A grid as a user runs it."""
 
@@ -220,11 +222,7 @@ class TestRun:
         assert {row["method"] for of in rows(tmp_path / "out").values() for row in of} == {"ft"}
 
     def test_interrupted_it_goes_on_with_the_same_bits(self, done, tmp_path, capsys):
-        command = [sys.executable, "-m", "scail", "grid", str(done / "tiny.yaml"), "--jobs", "1", *_places(tmp_path)]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
-        ) as running:
-            assert running.stdout is not None
+        with Forked("grid", str(done / "tiny.yaml"), "--jobs", "1", *_places(tmp_path)) as running:
             for line in running.stdout:
                 if "state 1: training" in line:
                     break
@@ -349,6 +347,7 @@ class TestFile:
         names = [cell.title for cell in configurations_of(path, tmp_path)]
         assert names[0] == "digits-z2from4-b28-lr-0.1-seed1" and len(set(names)) == 4
 
+    @pytest.mark.usefixtures("undrawn")
     def test_methods_apart_stand_in_one_column(self, done, tmp_path, capsys):
         methods = "methods: [[ft, full], [icarl, lwf]]\nseed: [1, 1]\n"
         path = self.write(tmp_path, TINY.replace("methods: ft,scail,icarl,deesil,bic,lwf,full\n", methods))

@@ -1,13 +1,13 @@
-"""Runs that are killed, stopped or started twice, with the real command in real processes."""
+"""Runs that are killed, stopped or started twice, in real processes; the others run in this one."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,25 +15,36 @@ from pathlib import Path
 import pytest
 import torch
 
+from scail.cli.main import main
 from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
 from scail.storage.store import Store
 from scail.training import EndToEnd, FineTune, Interrupted, Joint, Task
+from tests.forked import Forked
 
-RUN = [
-    *(sys.executable, "-m", "scail", "run", "--dataset", "digits", "--states", "3", "--epochs", "8,6"),
+RUN = (
+    *("run", "--dataset", "digits", "--states", "3", "--epochs", "8,6"),
     *("--methods", "ft,ft_nem,scail", "--select", "herding"),
-]
+)
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
-def start(folder: Path, store: Path, *options: str) -> subprocess.Popen[str]:
-    command = [*RUN, "--out", str(folder), "--store", str(store), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
+def start(folder: Path, store: Path, *options: str) -> Forked:
+    return Forked(*RUN, "--out", str(folder), "--store", str(store), *options)
 
 
-def wait_for(process: subprocess.Popen[str], text: str) -> str:
+def run(folder: Path, store: Path, *options: str) -> str:
+    """To its end, in this process; gives what it said."""
+    said = io.StringIO()
+    with pytest.raises(SystemExit) as end, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        main([*RUN, "--out", str(folder), "--store", str(store), "--jobs", "1", *options])
+    assert not end.value.code, said.getvalue()
+    return said.getvalue()
+
+
+def wait_for(process: Forked, text: str) -> str:
     """Read lines until one holds `text`."""
-    assert process.stdout is not None
     said = ""
     for line in process.stdout:
         said += line
@@ -55,9 +66,7 @@ def tensors(store: Path) -> dict[str, bytes]:
 def undisturbed(tmp_path_factory):
     """One run that nothing disturbs."""
     place = tmp_path_factory.mktemp("undisturbed")
-    with start(place / "run", place / "store", "--jobs", "1") as process:
-        said, _ = process.communicate()
-    assert process.returncode == 0, said
+    run(place / "run", place / "store")
     return place
 
 
@@ -92,15 +101,12 @@ def test_asked_to_stop_it_saves_and_says_so_and_goes_on(undisturbed, tmp_path, n
     assert process.returncode == 130, said
     assert "Nothing is lost" in said
     assert "Traceback" not in said
-    with start(tmp_path / "run", tmp_path / "store", "--jobs", "1") as process:
-        said, _ = process.communicate()
-    assert process.returncode == 0, said
+    run(tmp_path / "run", tmp_path / "store")
     assert measured(tmp_path / "run") == measured(undisturbed / "run")
 
 
 def test_a_second_run_trains_nothing_and_says_so(undisturbed, tmp_path):
-    with start(tmp_path / "again", undisturbed / "store", "--jobs", "1") as process:
-        said, _ = process.communicate()
+    said = run(tmp_path / "again", undisturbed / "store")
     assert "state 0: from the store" in said
     assert ": training" not in said
     assert json.loads((tmp_path / "again" / "summary.json").read_text())["trained_epochs"] == 0
@@ -127,16 +133,14 @@ def test_a_damaged_state_is_named_and_made_again(undisturbed, tmp_path):
     )
     path = tmp_path / "store" / "states" / key / "tensors.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
-    with start(tmp_path / "run", tmp_path / "store", "--jobs", "1") as process:
-        said, _ = process.communicate()
+    said = run(tmp_path / "run", tmp_path / "store")
     assert f"state 1: damaged in the store, made again ({path}" in said
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6
     assert measured(tmp_path / "run") == measured(undisturbed / "run")
 
 
 def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path):
-    with start(tmp_path / "run", undisturbed / "store", "--jobs", "1", "--memory", "10") as process:
-        said, _ = process.communicate()
+    said = run(tmp_path / "run", undisturbed / "store", "--memory", "10")
     assert "state 0: from the store" in said
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6 + 6
 

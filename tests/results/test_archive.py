@@ -63,6 +63,7 @@ def place(tmp_path_factory) -> Path:
     return place
 
 
+@pytest.mark.usefixtures("undrawn")
 class TestArchive:
     def test_one_file_for_each_configuration_with_all_rows(self, place):
         files = sorted((place / "kept").glob("*.jsonl"))
@@ -318,6 +319,7 @@ class TestDocument:
         assert "## digits" in text and "Z=3, B=10 % (12)" in text and "e(p,n)" in text and "scail grid" in text
         assert str(place / "run") not in text  # where one's folders are is nobody's business
 
+    @pytest.mark.usefixtures("undrawn")
     def test_several_settings_are_compared_by_what_sets_them_apart(self, place, capsys, tmp_path):
         (tmp_path / "grid.yaml").write_text(GRID + "keep-past-rows: true\n")
         for path in (place / "kept").glob("*"):

@@ -1,8 +1,7 @@
-"""What each rank does in tests/test_ranks.py: a process of its own, over gloo. Writes what it found to a file."""
+"""What each rank does in test_ranks.py: a process of its own, over gloo. Writes what it found to a file."""
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -22,7 +21,7 @@ from scail.datasets.images.batches import Augmentation
 from scail.networks.network import Network, create_network, extract_features
 from scail.runtime import ranks as ranks_module
 from scail.runtime.devices import fabric_of, joined
-from scail.runtime.ranks import ALONE, Ranks, RanksDiffer, Told
+from scail.runtime.ranks import Ranks, RanksDiffer, Told
 from scail.runtime.seeds import generator_for
 from scail.storage.store import Store
 from scail.training import Task
@@ -159,8 +158,3 @@ def long_work(ranks: Ranks) -> str | None:
         return "done"
 
     return patient.decided(work)
-
-
-if __name__ == "__main__":
-    assert ALONE.count == 1
-    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +17,8 @@ from scail.datasets.images.batches import Augmentation, batch_sizes, training_ba
 from scail.networks.network import extract_features
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
-from tests.runtime.ranks_worker import LOSSES, STILL, images_of, plain_network, trained, with_batch_norm
+from tests.forked import Forked
+from tests.runtime.ranks_worker import LOSSES, STILL, images_of, main, plain_network, trained, with_batch_norm
 
 COUNT = 3
 
@@ -30,26 +29,21 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start_ranks(script: list[str], count: int) -> list[subprocess.Popen[str]]:
+def start_ranks(place: Path, count: int) -> list[Forked]:
     """As torchrun would."""
     around = os.environ | {
         "TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
         "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "GROUP_RANK": "0",
     }  # fmt: skip
-    return [
-        subprocess.Popen(
-            [sys.executable, *script], env=around | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )
-        for rank in range(count)
-    ]  # fmt: skip
+    run = partial(main, place, count)
+    return [Forked(run=run, env=around | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)]
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """What three ranks found."""
     place = tmp_path_factory.mktemp("ranks")
-    running = start_ranks([str(Path(__file__).with_name("ranks_worker.py")), str(place), str(COUNT)], COUNT)
+    running = start_ranks(place, COUNT)
     said = [process.communicate(timeout=600)[0] for process in running]
     assert [process.returncode for process in running] == [0] * COUNT, "\n".join(said)
     return [torch.load(place / f"rank-{rank}.pt", weights_only=False) for rank in range(COUNT)]

@@ -6,11 +6,8 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +17,8 @@ from scail import IncrementalClassifier
 from scail.classifier.folder import FolderError, locked, look
 from scail.classifier.in_folder import forget_in, learn_into
 from tests.classifier.little import little, little_images
+from tests.forked import CONTEXT, Forked
 
-# One process imports everything once; those that learn are forked from it: real processes, in a few milliseconds.
-CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["tests.classifier.little", "scail.classifier.in_folder", "lightning_fabric", "safetensors.torch", "filelock"]
-)
 PROBE = little_images("a", "b", "c", seed=9)[0]
 
 
@@ -249,11 +242,7 @@ def test_a_forget_that_is_killed_leaves_the_class_or_takes_all_of_it(tmp_path):
 
 
 def test_ctrl_c_says_that_nothing_is_lost(tmp_path):
-    command = [sys.executable, "-m", "scail", "learn", str(tmp_path / "m"), "digits", "--epochs", "200"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in a background job it would be ignored
-    ) as process:  # fmt: skip
+    with Forked("learn", str(tmp_path / "m"), "digits", "--epochs", "200") as process:
         for line in process.stdout:
             if "epochs of" in line:
                 break
