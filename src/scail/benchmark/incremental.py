@@ -20,10 +20,9 @@ from torch import Tensor
 from scail.benchmark.trajectory import Trajectory, data_of_state, facts_of
 from scail.exemplars import Memory
 from scail.learner import Learned, Rows, remember, train_state
-from scail.networks.network import create_network
+from scail.networks.network import network_from
 from scail.runtime.devices import device_of
 from scail.runtime.ranks import ALONE, Ranks
-from scail.runtime.seeds import generator_for
 from scail.storage.entry import Entry
 from scail.storage.store import Store, key_of
 from scail.stream import State
@@ -248,9 +247,5 @@ def _to_entry(trained: Trained, facts: dict[str, Any]) -> Entry:
 
 def _from_entry(entry: Entry) -> Trained:
     weights = {k.removeprefix("network."): v for k, v in entry.tensors.items() if k.startswith("network.")}
-    network = create_network(
-        entry.facts["network"], entry.facts["channels"], len(weights["linear.bias"]), generator_for(0, "overwritten")
-    )
-    network.load_state_dict(weights)
     rest = {k: v for k, v in entry.tensors.items() if not k.startswith("network.")}
-    return Trained(network=network.eval(), **rest)
+    return Trained(network_from(entry.facts["network"], entry.facts["channels"], weights), **rest)

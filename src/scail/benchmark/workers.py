@@ -7,17 +7,14 @@ changes a result: two processes of one thread do more than one process of two.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait as wait_for_end
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -29,6 +26,7 @@ from scail.benchmark.trajectory import Reading, Trajectory
 from scail.config import Experiment, Machine
 from scail.datasets import load_dataset
 from scail.runtime.cores import available_cores
+from scail.runtime.pool import SPAWN, STOPPING, process_pool
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.remote_store import open_store
 from scail.training import Interrupted, Progress
@@ -96,43 +94,19 @@ def _work(number: int, trajectory: Trajectory, store: str | Path, receive: Recei
 
 
 def _run_in_processes(trajectories: Sequence[Trajectory], store: str | Path, processes: int, receive: Receive) -> None:
-    context = get_context("spawn")  # not fork: torch's threads do not survive it
-    queue = context.Queue()
-    pool = ProcessPoolExecutor(processes, context, _begin_worker, (queue,))
-    try:
-        with _signals_blocked():  # until a worker is ready to handle them
+    queue = SPAWN.Queue()
+    with process_pool(processes, STOPPING, _begin_worker, (queue,)) as submit:
+        try:
             futures = [
-                pool.submit(_work_in_process, number, one.configuration.experiment, one.reading, store)
+                submit(_work_in_process, number, one.configuration.experiment, one.reading, store)
                 for number, one in enumerate(trajectories)
             ]
-        _listen(queue, futures, receive)
-    except BaseException as error:
-        for process in list(pool._processes.values()):
-            process.terminate()  # SIGTERM: they save what they have and end
-        if isinstance(error, BrokenProcessPool):
+            _listen(queue, futures, receive)
+        except BrokenProcessPool as error:
             raise ValueError(
                 "a training process was killed from outside (out of memory?). "
                 "Nothing is lost: the same command goes on; --jobs 1 needs less memory"
             ) from error
-        raise
-    finally:
-        workers = list((pool._processes or {}).values())
-        try:
-            pool.shutdown(cancel_futures=True)
-        except KeyboardInterrupt:  # a second Ctrl-C: at once
-            for process in workers:
-                process.kill()
-            raise
-
-
-@contextlib.contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """New processes inherit this: Ctrl-C does not hit them while they import."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _listen(queue: Any, futures: Sequence[Future[None]], receive: Receive) -> None:
@@ -153,19 +127,12 @@ def _listen(queue: Any, futures: Sequence[Future[None]], receive: Receive) -> No
 
 
 def _begin_worker(queue: Any) -> None:
+    """Asked to stop, a worker saves what it has, and ends."""
     global _queue
     _queue = queue
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPPING:
         signal.signal(number, lambda *_: _stop.set())
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    wait_for_end([parent.sentinel])
-    os._exit(1)  # nobody is left to receive results; what is in the store stays
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
 
 
 def _work_in_process(number: int, experiment: Experiment, reading: Reading, store: str | Path) -> None:
@@ -206,7 +173,7 @@ def stop_on_signals() -> Iterator[None]:
         _stop.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, ask) for number in STOPPING}
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Generator, Tensor, nn
@@ -15,6 +16,7 @@ from scail.datasets.dataset import Images
 from scail.datasets.images.batches import centre_batches
 from scail.networks.resnet import create_resnet, unfilled
 from scail.runtime.ranks import ALONE, Ranks
+from scail.runtime.seeds import generator_for
 
 NETWORK_VERSION = 1  # raise it when a change makes other networks or features: states are then not reused
 _EXTRACT_BATCH = 256
@@ -143,3 +145,18 @@ def describe_network(network: Network, height: int, width: int) -> dict[str, int
         hook.remove()
     parameters = sum(p.numel() for p in network.parameters())
     return {"feature_size": network.feature_size, "parameters": parameters, "flops": flops}
+
+
+def blank_network(name: str, channels: int, num_classes: int = 1) -> Network:
+    """A network of this name whose weights have no meaning: they are to be overwritten."""
+    return create_network(name, channels, num_classes, generator_for(0, "overwritten"))
+
+
+def network_from(name: str, channels: int, tensors: Mapping[str, Tensor]) -> Network:
+    """The network of this name with these weights, ready to be used; a ValueError if they are those of another."""
+    network = blank_network(name, channels, len(tensors.get("linear.bias", ())))
+    try:
+        network.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        raise ValueError(f"not the weights of {name} ({str(error)[:200]})") from error
+    return network.eval()

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from scail.networks.network import Network, create_network
+from scail.networks.network import Network, blank_network, create_network
 from scail.networks.resnet import NETWORKS
 from scail.runtime.seeds import generator_for
 
@@ -42,7 +42,7 @@ def start_network(name: str, weights: str | Path, channels: int) -> Network:
     if str(weights) == PRETRAINED:
         return _from_timm(name, channels)
     found = _read(Path(weights))
-    network = create_network(name, channels, 1, generator_for(0, "overwritten"))
+    network = blank_network(name, channels)
     own = {key.removeprefix("backbone."): value for key, value in found.items() if key.startswith("backbone.")}
     given = own or {_own_name(key): value for key, value in found.items() if not key.startswith("fc.")}
     _fill(network, given, name, Path(weights))

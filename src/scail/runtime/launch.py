@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-_SIGNALS = {signal.SIGINT, signal.SIGTERM}
 _GRACE = 10.0  # seconds that the other ranks have to say why they end, before they are ended
 
 
@@ -26,6 +25,8 @@ def launch(function: Callable[..., None], argument: object, devices: int, nodes:
     """
     from torch.multiprocessing.spawn import spawn
 
+    from scail.runtime.pool import STOPPING, signals_held
+
     around = _surroundings(devices, nodes)
     stopping = 0
 
@@ -38,12 +39,9 @@ def launch(function: Callable[..., None], argument: object, devices: int, nodes:
                 os.kill(process.pid, signal.SIGTERM if stopping == 1 else signal.SIGKILL)
 
     # Until a rank is ready to handle them, and so that none is started that would not be told.
-    before_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
+    with signals_held(STOPPING):
         running = spawn(function, (argument, around), devices, join=False)
-        before = {number: signal.signal(number, forward) for number in _SIGNALS}
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
+        before = {number: signal.signal(number, forward) for number in STOPPING}
     try:
         return _watch(running, int(around["GROUP_RANK"]) * devices)
     finally:
@@ -97,6 +95,8 @@ def _free_port() -> str:
 
 def become_rank(local: int, around: dict[str, str]) -> None:
     """Take the place of a rank: tell this process what torchrun would have told it."""
+    from scail.runtime.pool import STOPPING
+
     devices, node = int(around["LOCAL_WORLD_SIZE"]), int(around["GROUP_RANK"])
     os.environ.update(around | {"LOCAL_RANK": str(local), "RANK": str(node * devices + local)})
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)

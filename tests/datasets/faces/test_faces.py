@@ -20,7 +20,6 @@ skimage_data = pytest.importorskip("skimage.data", reason="scikit-image, which h
 
 from scail.datasets.faces.crop import FaceReport, FaceSettings, crop_faces  # noqa: E402
 from scail.datasets.faces.mtcnn import cut_face, find_faces, load_detector  # noqa: E402
-from scail.runtime.pool import map_in_order  # noqa: E402
 from scail.storage.atomic import aside_name  # noqa: E402
 
 FACE = (224, 115)  # the tip of her nose is a little below
@@ -266,11 +265,6 @@ def test_a_missing_package_is_named(folder, tmp_path, monkeypatch):
     assert not (tmp_path / "faces").exists()
 
 
-def test_a_process_that_dies_is_an_error():
-    with pytest.raises(ValueError, match=r"killed from outside.* at 1 or"):
-        list(map_in_order(os._exit, [1, 2], 2))
-
-
 PROGRAM = """
 import signal
 import sys
@@ -306,7 +300,8 @@ def test_an_interrupted_run_ends_quickly_and_goes_on(photograph, tmp_path, numbe
         errors = run.stderr.read()  # ends when the last of its processes has ended
         assert run.wait() != 0 and time.monotonic() - began < 10
     made = {path: path.stat().st_mtime_ns for path in target.glob("*.jpg")}
-    assert after <= len(made) < 30 and errors.count("Traceback") == (number == signal.SIGINT)
+    printed = errors.count("Traceback") - errors.count("During handling of the above exception")
+    assert after <= len(made) < 30 and printed == (number == signal.SIGINT)
     report = crop_faces(tmp_path / "photos", target, FaceSettings(), 1)
     assert report.there == len(made) and report.found == 30 - len(made)
     assert {path: path.stat().st_mtime_ns for path in made} == made

@@ -18,8 +18,7 @@ from scail.classifier.model import Kept, Model
 from scail.exemplars import Memory
 from scail.heads import Evidence
 from scail.learner import Learned
-from scail.networks.network import Network, create_network
-from scail.runtime.seeds import generator_for
+from scail.networks.network import Network, network_from
 
 _TRIES = 20  # a reader that meets so many changes of the folder in a row gives up
 _MOST_TENSORS = 16 * 2**30
@@ -108,16 +107,10 @@ def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Netw
     settings, classes = manifest.settings, len(manifest.classes)
     if weights.get("linear.bias", torch.empty(0)).shape != (classes,):
         raise DamagedModel(f"{root / manifest.network.name}: its layer is not one for {classes} classes")
-    network = create_network(
-        settings.experiment.recipe.network, settings.shape.channels, classes, generator_for(0, "overwritten")
-    )
     try:
-        network.load_state_dict(weights)
-    except RuntimeError as error:
-        raise DamagedModel(
-            f"{root / manifest.network.name}: not the weights of {network.name} ({str(error)[:200]})"
-        ) from error
-    return network.eval()
+        return network_from(settings.experiment.recipe.network, settings.shape.channels, weights)
+    except ValueError as error:
+        raise DamagedModel(f"{root / manifest.network.name}: {error}") from error
 
 
 def _kept(root: Path, manifest: Manifest, kind: str, places: int, pictures: bool) -> Kept:
