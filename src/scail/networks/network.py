@@ -154,7 +154,7 @@ def blank_network(name: str, channels: int, num_classes: int = 1) -> Network:
 
 def network_from(name: str, channels: int, tensors: Mapping[str, Tensor]) -> Network:
     """The network of this name with these weights, ready to be used; a ValueError if they are those of another."""
-    network = blank_network(name, channels, len(tensors.get("linear.bias", ())))
+    network = blank_network(name, channels, max(1, len(tensors.get("linear.bias", ()))))
     try:
         network.load_state_dict(dict(tensors))
     except RuntimeError as error:
