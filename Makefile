@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test soak check bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -22,11 +22,13 @@ demo: setup  ## learn 100 classes in ten states, forget, and be repaired by ScaI
 	$(BIN)/scail run --dataset glyphs --states 10 --memory 2% --methods ft,ft_nem,ft_l2,ft_init,ft_init_l2,scail,full \
 		--select both --seed 1 --out runs/demo
 
-test: export OMP_NUM_THREADS = 1
+test soak: export OMP_NUM_THREADS = 1
 test: setup  ## the tests and the examples in docstrings, on all cores
-	# Tests of one file share what they run, and so a process. Then those that need the machine alone. Both calls count.
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not alone' && others=0 || others=$$?; \
-	$(BIN)/python -m pytest -m alone $$(grep -rl --include=test_*.py mark.alone tests) && exit $$others
+	# Tests of one file share what they run, and so a process.
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not soak'
+
+soak: setup  ## the tests that take long or need the machine for themselves, one after the other
+	$(BIN)/python -m pytest -m soak $$(grep -rl --include=test_*.py mark.soak tests)
 
 check: setup  ## format, lint, types, import contract
 	$(BIN)/ruff format --check .

@@ -63,7 +63,7 @@ def workers(title: str) -> list[int]:
 
 
 @WITH_RAY
-@pytest.mark.alone
+@pytest.mark.soak
 def test_ray_gives_the_same_results_as_processes_here_even_where_a_worker_is_killed(tmp_path, capsys):
     seed = random.randrange(10_000, 10**9)  # so that no other Ray on this machine has such a task
     (tmp_path / "grid.yaml").write_text(f"{GRID}seed: {seed}\n")

@@ -70,12 +70,13 @@ def undisturbed(tmp_path_factory):
     return place
 
 
-def test_killed_at_random_moments_it_ends_with_the_same_bits(undisturbed, tmp_path):
+@pytest.mark.parametrize("tries", [2, pytest.param(20, marks=pytest.mark.soak)])
+def test_killed_at_random_moments_it_ends_with_the_same_bits(undisturbed, tmp_path, tries):
     moments = random.Random(os.environ.get("SCAIL_KILL_SEED", "1"))
     kills = 0
-    for _ in range(30):
+    for _ in range(tries + 25):
         with start(tmp_path / "run", tmp_path / "store", "--jobs", "1") as process:
-            if kills < 5:
+            if kills < tries:
                 wait_for(process, "state 0")
                 time.sleep(moments.uniform(0.0, 0.9))
                 process.kill()

@@ -328,7 +328,7 @@ def test_without_scripts_the_tables_are_there(browser, page_file):
     tab.close()
 
 
-@pytest.mark.alone
+@pytest.mark.soak
 def test_a_thousand_classes_and_fifty_states_open_quickly(browser, tmp_path, thumbnail):
     big = io.BytesIO()
     Image.frombytes("RGB", (64, 640), os.urandom(64 * 640 * 3)).save(big, "PNG")

@@ -139,6 +139,7 @@ def test_the_same_weights_give_exactly_the_same_metrics_in_one_process(every_met
     assert [{k: v for k, v in row.items() if k != "trained_epochs"} for row in sorted(rows, key=key)] == expected
 
 
+@pytest.mark.soak
 def test_accuracy_is_that_of_one_process_within_noise(undisturbed, tmp_path, capsys):
     """Over seeds the standard deviation is 2.2 points (FT^NEM) and 0.9 (Full); of a difference 1.4 times as much."""
     one = (*HEADS, "--jobs", "1", "--accelerator", "cpu")
@@ -153,7 +154,7 @@ def test_accuracy_is_that_of_one_process_within_noise(undisturbed, tmp_path, cap
     assert not set(tensors(tmp_path)) & set(tensors(undisturbed))  # other bits, other keys
 
 
-@pytest.mark.alone
+@pytest.mark.soak
 def test_a_rank_that_dies_ends_all_soon_with_a_clear_message_and_the_same_command_goes_on(undisturbed, tmp_path):
     options = (*DIGITS, *HEADS, *TWO)
     process = start(tmp_path, *options)
