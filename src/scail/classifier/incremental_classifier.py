@@ -64,9 +64,9 @@ class IncrementalClassifier:
         memory: B, the images kept, over all classes. method: a name of METHODS, perhaps with a selection, as
         "scail:herding"; "auto": icarl_duet, or lwf without a memory. backbone: a network by name, or "auto": by image
         size, number of images and device. recipe: "auto", "quick", "paper", or an `Experiment`. backbone_weights: a
-        safetensors file, or "pretrained" with a backbone timm:<name>. image_size: pixels a side; None: that of arrays,
-        64 for files. validation: share of each class, and of B, held out to measure with. mirror: whether a mirrored
-        image still is of its class. epochs: of every state, or of the first and of the later ones.
+        safetensors file, or "pretrained" with a backbone timm:<name> or efficientnet-lite0. image_size: pixels a side;
+        None: that of arrays, 64 for files. validation: share of each class, and of B, held out to measure with. mirror:
+        whether a mirrored image still is of its class. epochs: of every state, or of the first and of the later ones.
         """
         self.memory, self.method, self.backbone, self.recipe = memory, method, backbone, recipe
         self.backbone_weights, self.image_size, self.validation = backbone_weights, image_size, validation

@@ -54,9 +54,11 @@ class LearnCommand:
     """Epochs of every state, as 10. Default: as in the learn before; at first, by the number of images.
     30,10 is 30 in the first state, 10 in later ones. Methods that distil, as the default one, have 10 in all."""
     backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """* The network: resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto."""
+    """* The network: resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto.
+    Or efficientnet-lite0, efficientnet-lite1, efficientnet-lite2; with @N, as efficientnet-lite0@224, the network
+    scales images to N x N pixels itself."""
     backbone_weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained")] = None
-    """* Weights to begin with: a safetensors file, or `pretrained` for those of timm.
+    """* Weights to begin with: a safetensors file, or `pretrained` for those of timm or of efficientnet-lite.
     A file may name the weights of resnet18 as torchvision does."""
     recipe: Literal["auto", "quick", "paper"] | None = None
     """* How long and how fast to train. Default: auto, by the number of images.

@@ -113,8 +113,7 @@ class EvaluateCommand:
 class ExportCommand:
     """Write a model as one file that other programs can run.
 
-    The file is ONNX, which needs pip install 'scail[onnx]'. Images go in as uint8, scores come out. The names of the
-    classes are in its metadata.
+    The file is ONNX. Images go in as uint8, scores come out. The names of the classes are in its metadata.
 
       scail export pets --onnx pets.onnx
     """

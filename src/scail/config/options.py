@@ -61,6 +61,8 @@ class TrainingOptions:
     """Images in a batch, in every training. Default: the recipe's."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed.
+    Or efficientnet-lite0, efficientnet-lite1, efficientnet-lite2; with @N, as efficientnet-lite0@224, the network
+    scales images to N x N pixels itself.
     Default: the recipe's."""
     classes: Number = None
     """Take only the first N classes. Default: all (glyphs: 100 of 134)."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Mapping
 
 import torch
@@ -14,7 +15,14 @@ from torch import Generator, Tensor, nn
 
 from scail.datasets.dataset import Images
 from scail.datasets.images.batches import centre_batches
-from scail.networks.resnet import create_resnet, unfilled
+from scail.networks.efficientnet_lite import (
+    EFFICIENTNETS,
+    LEAST_SIDE,
+    MOST_SIDE,
+    create_efficientnet_lite,
+    lite_name,
+)
+from scail.networks.resnet import NETWORKS, create_resnet, unfilled
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
 
@@ -65,6 +73,21 @@ class Network(nn.Module):
         return copy.deepcopy(self)
 
 
+def known_network(name: str) -> bool:
+    """Whether it is the name of a network. Of timm's, only names that fetch nothing from elsewhere.
+
+    >>> known_network("resnet8"), known_network("efficientnet-lite0@224"), known_network("timm:hf-hub:some/model")
+    (True, True, False)
+    """
+    return name in NETWORKS or lite_name(name) is not None or re.fullmatch(r"timm:[A-Za-z0-9_.]+", name) is not None
+
+
+def network_names() -> str:
+    """All networks, for messages."""
+    scaled = f"{next(iter(EFFICIENTNETS))}@N (images scaled to N x N pixels, {LEAST_SIDE} to {MOST_SIDE})"
+    return f"{', '.join([*NETWORKS, *EFFICIENTNETS])}, {scaled}, and timm:<name> if timm is installed"
+
+
 def create_network(
     name: str, channels: int, num_classes: int, generator: Generator, pretrained: bool = False
 ) -> Network:
@@ -74,6 +97,10 @@ def create_network(
     """
     if name.startswith("timm:"):
         backbone, feature_size = _timm_backbone(name, channels, generator, pretrained)
+    elif not known_network(name):
+        raise ValueError(f"unknown network {name!r}; known: {network_names()}")
+    elif lite_name(name):
+        backbone, feature_size = create_efficientnet_lite(name, channels, generator)
     else:
         backbone, feature_size = create_resnet(name, channels, generator)
     network = Network(name, backbone, feature_size, channels, num_classes)

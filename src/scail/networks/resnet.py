@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -100,13 +101,9 @@ NETWORKS: dict[str, Layout] = {
 
 def create_resnet(name: str, channels: int, generator: Generator) -> tuple[nn.Module, int]:
     """The ResNet of this name with fresh weights, and how many features it gives."""
-    if name not in NETWORKS:
-        raise ValueError(
-            f"unknown network {name!r}; known: {', '.join(NETWORKS)}, and timm:<name> if timm is installed"
-        )
     layout = NETWORKS[name]
     backbone = unfilled(lambda: ResNet(channels, layout))
-    _initialise(backbone, generator)
+    initialise(backbone, generator)
     return backbone, layout.widths[-1]
 
 
@@ -119,10 +116,14 @@ def unfilled(make: Callable[[], M]) -> M:
     return module
 
 
-def _initialise(backbone: nn.Module, generator: Generator) -> None:
+def initialise(backbone: nn.Module, generator: Generator) -> None:
+    """Draw weights for convolutions, and let batch norm change nothing."""
     for module in backbone.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+            if module.groups > 1:  # torch counts the outputs of all groups; an input reaches those of one
+                with torch.no_grad():
+                    module.weight.mul_(math.sqrt(module.groups))
         elif isinstance(module, nn.BatchNorm2d):
             module.reset_running_stats()
             nn.init.ones_(module.weight)

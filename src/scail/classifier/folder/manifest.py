@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from scail.classifier.folder.files import (
 from scail.classifier.settings import Settings, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
 from scail.methods import METHODS
-from scail.networks.resnet import NETWORKS
+from scail.networks.network import known_network
 from scail.storage.records import UnknownKey, decode
 
 FORMAT = 1
@@ -227,7 +226,7 @@ def _settings(record: Any) -> Settings:
     settings: Settings = decode(Settings, own, "settings")
     check_method(settings.method, settings.memory)
     network = settings.experiment.recipe.network
-    if network not in NETWORKS and not re.fullmatch(r"timm:[A-Za-z0-9_.]+", network):  # nothing to be fetched
+    if not known_network(network):
         raise DamagedModel(f"network {network[:50]!r}: not a name that scail knows")
     experiment = settings.experiment
     sound = 0 <= settings.validation < 1 and 0 <= experiment.recipe.padding <= 1024 and 0 <= experiment.seed < 2**32
