@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch.nn import functional as F
 from scail.classifier.model import Model
 from scail.heads import LinearHead
 from scail.networks.network import Network
+from scail.networks.onnx_features import exported_graph
 
 
 class Scorer(nn.Module):
@@ -55,22 +55,11 @@ def export_onnx(model: Model, path: Path) -> None:
 
 
 def _exported(model: Model) -> bytes:
-    from io import BytesIO
-
     shape = model.settings.shape
     network = model.learned.network.clone().eval().to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     # Two images, so that nothing takes the first axis for a one.
     images = torch.zeros(2, shape.channels, shape.height, shape.width, dtype=torch.uint8)
-    file = BytesIO()
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # the exporter's own remarks on what it folds, and that a newer one exists
-        torch.onnx.export(
-            Scorer(network, model.head()).eval(), (images,), file, dynamo=False,  # type: ignore[arg-type]
-            opset_version=17,
-            input_names=["images"], output_names=["scores"],
-            dynamic_axes={"images": {0: "n"}, "scores": {0: "n"}},
-        )  # fmt: skip
-    return file.getvalue()
+    return exported_graph(Scorer(network, model.head()), images, "scores")
 
 
 def _with_names(onnx: Any, data: bytes, model: Model) -> bytes:
