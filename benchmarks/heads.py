@@ -42,8 +42,8 @@ def evidence_of(classes: int = CLASSES, exemplars: int = 2, new_images: int = 20
 
 def all_heads(evidence: Evidence) -> dict[str, Callable[[], LinearHead]]:
     """All heads but the SVMs, as functions that rewrite the layer."""
-    names = ("ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail", "wa", "prior", "tau_norm", "il2m", "siw",
-             "siw_mc", "slda", "ridge", "duet", "icarl_duet")  # fmt: skip
+    names = ("ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail", "ft_wa", "prior", "tau_norm", "il2m", "siw",
+             "siw_mc", "ft_slda", "ft_ridge", "duet", "icarl_duet")  # fmt: skip
     found: dict[str, Callable[[], LinearHead]] = {
         name: lambda name=name: getattr(heads, name)(evidence)  # type: ignore[misc]
         for name in names

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from scail.config import Select
 from scail.exemplars import Memory, herding_order, random_order
-from scail.heads import Evidence
-from scail.networks.network import Network, extract_features
+from scail.heads import Evidence, Moments
+from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
 from scail.training import Task, Trained, Trainer
 
@@ -47,10 +47,21 @@ def train_state(trainer: Trainer, task: Task, rows: Rows) -> Trained:
     """Train a state, and take the features of all its images by the new network."""
     network = trainer.train(task).eval()
     with task.fabric.autocast():
-        features = extract_features(network, task.images, task.ranks)
+        features = _features(trainer, network, task, len(rows.new))
     network.cpu()
     new_labels, exemplar_labels = task.labels.split([len(rows.new), len(rows.exemplars)])
     return Trained(network, rows.new, new_labels, rows.exemplars, exemplar_labels, features)
+
+
+def _features(trainer: Trainer, network: Network, task: Task, new: int) -> Tensor:
+    """Features of all images of the task. Where the network does not move, those of the exemplars are known."""
+    if task.exemplar_features_ED is None or not trainer.frozen:
+        return trainer.extract(network, task.images, task.ranks)
+    rows = torch.arange(len(task.images))
+    first, more = rows[:new], rows[new + task.exemplars :]
+    found = [trainer.extract(network, task.images[of], task.ranks) for of in (first, more) if len(of)]
+    found.insert(int(len(first) > 0), task.exemplar_features_ED)
+    return torch.cat(found)
 
 
 def remember(
@@ -67,8 +78,16 @@ def remember(
     memory = memory.reorder(seen_again).add(
         _orders(trained.new_labels, trained.new_indices, trained.features_ND, choose)
     )
-    evidence = _evidence(trained, before.evidence if before else None, memory)
+    moments = moments_in(carried or {})
+    evidence = _evidence(trained, before.evidence if before else None, memory, moments)
     return Learned(trained.network, memory, evidence, carried or {})
+
+
+def moments_in(carried: Mapping[str, Tensor]) -> Moments | None:
+    """The moments that a frozen trainer has left."""
+    if "gram_DD" not in carried:
+        return None
+    return Moments(carried["count_C"], carried["sum_CD"], carried["gram_DD"])
 
 
 @dataclass(frozen=True)
@@ -104,7 +123,7 @@ def _orders_of_past_classes(trained: Trained, memory: Memory, choose: _Choice) -
     return dict(zip(again, found, strict=True))
 
 
-def _evidence(trained: Trained, before: Evidence | None, memory: Memory) -> Evidence:
+def _evidence(trained: Trained, before: Evidence | None, memory: Memory, moments: Moments | None) -> Evidence:
     """What a head may see, from the layer, the features of this state's training images, and the evidence before.
 
     Without new classes the state does not advance: the classes of the newest state stay the new ones, for every head,
@@ -112,9 +131,12 @@ def _evidence(trained: Trained, before: Evidence | None, memory: Memory) -> Evid
     """
     past = 0 if before is None else len(before.bias_C)
     seen = len(memory.exemplars)  # a layer may have rows for classes that are still to come
-    weight_CD, bias_C = (p.detach()[:seen].cpu().clone() for p in trained.network.linear.parameters())
     labels = torch.cat([trained.new_labels, trained.exemplar_labels])
-    scores_NC = torch.addmm(bias_C, trained.features_ND, weight_CD.T)
+    if moments is None:
+        weight_CD, bias_C = (p.detach()[:seen].cpu().clone() for p in trained.network.linear.parameters())
+        scores_NC = torch.addmm(bias_C, trained.features_ND, weight_CD.T)
+    else:  # no layer: rows without columns
+        weight_CD, bias_C, scores_NC = torch.zeros(seen, 0), torch.zeros(seen), torch.zeros(len(labels), seen)
     own_score_C, count_C = _mean_own_score(scores_NC, labels, len(bias_C))
     state = 0 if before is None else before.state + (seen > past)
     new = slice(len(trained.new_indices)) if seen > past or before is None else labels >= before.past
@@ -135,6 +157,7 @@ def _evidence(trained: Trained, before: Evidence | None, memory: Memory) -> Evid
         exemplar_labels_E=memory.labels,
         new_features_MD=trained.features_ND[new],
         new_labels_M=labels[new],
+        moments=moments,
     )
 
 

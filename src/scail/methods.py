@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import get_args
 
+from torch import Tensor
+
 from scail import heads
 from scail.config import HeadOptions, Select
-from scail.heads import LinearHead
+from scail.heads import LinearHead, Moments
 from scail.learner import Learned
 
 
@@ -28,6 +30,10 @@ class Method:
     """Cannot do without a memory."""
     without_memory: bool = False
     """By definition has none, whatever the memory of the others."""
+    ignores_memory: bool = False
+    """Reads nothing of the exemplars: it is the same with any memory."""
+    left_out: Callable[[Moments, Tensor, Tensor], Tensor] | None = None
+    """Scores of learned images, each by the classifier that never saw it; None: there is no closed form."""
     options: tuple[str, ...] = ()
     """Of the `HeadOptions`, those that the head takes."""
     carried: tuple[str, ...] = ()
@@ -59,19 +65,41 @@ METHODS: dict[str, Method] = {
     ),
     "e2e": Method("E2E", "end-to-end: FT^BAL with distillation", heads.ft, "e2e", "random", needs_exemplars=True),
     "ft_nomem": Method("FT^noMem", "fine tuning without a memory", heads.ft, without_memory=True),
-    "wa": Method("WA", "new rows as long as past ones", heads.wa, in_paper=False),
+    "ft_wa": Method("FT^WA", "new rows as long as past ones", heads.ft_wa, in_paper=False),
     "prior": Method("prior", "training shares taken out of the scores", heads.prior, in_paper=False),
     "tau_norm": Method("tau-norm", "rows divided by a power of their length", heads.tau_norm, in_paper=False),
     "il2m": Method("IL2M", "past scores lifted where a new class would win", heads.il2m, in_paper=False),
     "siw": Method("SIW", "standardised initial weights", heads.siw, in_paper=False),
     "siw_mc": Method("SIW^mc", "SIW, calibrated by the states' mean scores", heads.siw_mc, in_paper=False),
-    "slda": Method(
-        "SLDA", "class means under a shared shrunk covariance", heads.slda, needs_exemplars=True, in_paper=False
+    "ft_slda": Method(
+        "FT^SLDA", "class means under a shared shrunk covariance", heads.ft_slda, needs_exemplars=True, in_paper=False
     ),
-    "ridge": Method("ridge", "ridge regression on features", heads.ridge, needs_exemplars=True, in_paper=False),
+    "ft_ridge": Method(
+        "FT^ridge", "ridge regression on features", heads.ft_ridge, needs_exemplars=True, in_paper=False
+    ),
     "duet": Method("duet", "SIW^mc and ridge, added", heads.duet, needs_exemplars=True, in_paper=False),
     "icarl_duet": Method(
         "iCaRL^duet", "FT^distill and iCaRL, added", heads.icarl_duet, "distill", "herding", needs_exemplars=True,
+        in_paper=False,
+    ),
+    "ncm": Method(
+        "NCM", "frozen network, nearest class mean", heads.ncm, "frozen", ignores_memory=True,
+        left_out=heads.ncm_left_out, in_paper=False,
+    ),
+    "slda": Method(
+        "SLDA", "frozen network, class means under a shared covariance", heads.slda, "frozen", ignores_memory=True,
+        left_out=heads.slda_left_out, in_paper=False,
+    ),
+    "ridge": Method(
+        "ridge", "frozen network, least squares", heads.ridge, "frozen", ignores_memory=True,
+        left_out=heads.ridge_left_out, in_paper=False,
+    ),
+    "ranpac": Method(
+        "RanPAC", "frozen network, random features, least squares", heads.ridge, "frozen_random", ignores_memory=True,
+        left_out=heads.ridge_left_out, in_paper=False,
+    ),
+    "fetril": Method(
+        "FeTrIL", "frozen network, SVMs on moved features", heads.fetril, "frozen", ignores_memory=True,
         in_paper=False,
     ),
     "full": Method("Full", "one training on all classes with all data: the reference", heads.ft, "joint"),

@@ -293,7 +293,7 @@ class TestNamed:
         assert sum(plan_of(settle_grid(points, tmp_path).configurations).values(), Count()).shared == trainings
 
     def test_free_heads_come_along_unless_methods_are_named(self):
-        assert "wa:random" in named_grid("table2")[0].experiment.methods
+        assert "ft_wa:random" in named_grid("table2")[0].experiment.methods
         assert named_grid("table1", methods=["ft", "icarl"])[0].experiment.methods == ("ft:random", "icarl:herding")
 
     def test_every_grid_can_be_settled(self, tmp_path, monkeypatch):

@@ -66,7 +66,7 @@ def test_the_run_directory_holds_everything(run):
 
     found = {(m["method"], m["select"]) for m in summary["methods"]}
     assert {name for name, _ in found} == set(METHODS) - {"full"}
-    assert {(name, s) for name in ("ft", "scail", "wa") for s in ("random", "herding")} <= found
+    assert {(name, s) for name in ("ft", "scail", "ft_wa") for s in ("random", "herding")} <= found
     for method in summary["methods"]:
         assert method["memory"] == (0 if method["select"] is None else 12)
         assert [s["state"] for s in method["per_state"]] == [0, 1, 2]

@@ -40,14 +40,14 @@ def assert_head(head, weight, bias, scores_of_x):
 def test_wa_makes_new_rows_as_long_as_past_ones_on_average():
     # lengths 2 and 10 (past), 5 (new): the factor of new rows and biases is (2 + 10) / 2 / 5 = 1.2
     # the new score: 3.6*2 - 4.8*1 + 1.2 = 1.2 * 3
-    assert_head(heads.wa(EXAMPLE), [[0, 2], [-6, 8], [3.6, -4.8]], [0.5, -0.5, 1.2], [2.5, -4.5, 3.6])
+    assert_head(heads.ft_wa(EXAMPLE), [[0, 2], [-6, 8], [3.6, -4.8]], [0.5, -0.5, 1.2], [2.5, -4.5, 3.6])
 
 
 def test_wa_takes_the_mean_of_the_lengths_over_several_new_classes():
     # past: 5. New: 3 and 7, mean 5: nothing to do. New: 1 and 4, mean 2.5: factor 2.
     for new, expected in (([[3, 0], [0, 7]], [[3, 0], [0, 7]]), ([[1, 0], [0, -4]], [[2, 0], [0, -8]])):
         rows = [[3, 4], *new]
-        head = heads.wa(make_evidence(rows, [1, 1, 1], rows, [1, 1, 1], first_state=[0, 1, 1]))
+        head = heads.ft_wa(make_evidence(rows, [1, 1, 1], rows, [1, 1, 1], first_state=[0, 1, 1]))
         assert head.weight_CD.tolist() == [[3, 4], *expected]
         assert head.bias_C.tolist() == [1, expected[0][0] / new[0][0], expected[0][0] / new[0][0]]
 
@@ -55,7 +55,7 @@ def test_wa_takes_the_mean_of_the_lengths_over_several_new_classes():
 @settings(max_examples=30, deadline=None)
 @given(evidences())
 def test_after_wa_the_mean_lengths_are_equal_and_past_rows_are_ft_s(evidence):
-    head, past = heads.wa(evidence), evidence.past
+    head, past = heads.ft_wa(evidence), evidence.past
     assert torch.equal(head.weight_CD[:past], evidence.weight_CD[:past])
     before, after = evidence.weight_CD.norm(dim=1), head.weight_CD.norm(dim=1)
     if past and before[past:].any():  # rows of zeros cannot be made longer
@@ -187,7 +187,7 @@ def test_slda_is_linear_discriminant_analysis_with_equal_priors(counts, shrinkag
     seen = [label for label, count in enumerate(counts) if count]
     reference = LinearDiscriminantAnalysis("lsqr", shrinkage=shrinkage, priors=np.full(len(seen), 1 / len(seen)))
     reference.fit(features.double().numpy(), labels.numpy())
-    head = heads.slda(evidence, shrinkage)
+    head = heads.ft_slda(evidence, shrinkage)
     torch.testing.assert_close(head.weight_CD[seen].double(), torch.from_numpy(reference.coef_), rtol=1e-4, atol=1e-4)
     offset = torch.from_numpy(reference.intercept_) + math.log(len(seen))  # the log of the equal priors
     torch.testing.assert_close(head.bias_C[seen].double(), offset, rtol=1e-4, atol=1e-4)
@@ -198,7 +198,7 @@ def test_slda_in_one_dimension_by_hand():
     # variance 5, and shrinking changes nothing in one dimension. w = mean / 5, b = -mean^2 / 10.
     evidence = make_evidence([[0], [0]], [0, 0], [[0], [0]], [0, 0], [0, 1], [[0], [2]], [0, 0])
     four = {"new_features_MD": torch.tensor([[4.0], [4], [10], [10]]), "new_labels_M": torch.ones(4, dtype=torch.int64)}
-    head = heads.slda(replace(evidence, **four))
+    head = heads.ft_slda(replace(evidence, **four))
     torch.testing.assert_close(head.weight_CD, torch.tensor([[0.2], [1.4]]))
     torch.testing.assert_close(head.bias_C, torch.tensor([-0.1, -4.9]))
     # half way between the means both classes score the same
@@ -215,7 +215,7 @@ def test_ridge_is_scikit_learns_with_equal_weight_for_every_class(counts, streng
     weights = np.array([1 / (counts[label] * len(seen)) for label in labels.tolist()])  # they add up to 1
     variance = weights @ (x - weights @ x) ** 2
     reference = Ridge(alpha=strength * variance.mean()).fit(x, y, sample_weight=weights)
-    head = heads.ridge(evidence, strength)
+    head = heads.ft_ridge(evidence, strength)
     torch.testing.assert_close(head.weight_CD[seen].double(), torch.from_numpy(reference.coef_), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(head.bias_C[seen].double(), torch.from_numpy(reference.intercept_), rtol=1e-4, atol=1e-5)
 
@@ -227,7 +227,7 @@ def test_duet_adds_siw_mc_and_ridge_at_equal_spread():
         weight_CD=torch.randn(4, 3, generator=torch.Generator().manual_seed(2)), top_score_S=torch.tensor([2.0, 3.0]),
     )  # fmt: skip
     expected = torch.zeros(len(features), 4)
-    for head in (heads.siw_mc(evidence), heads.ridge(evidence)):
+    for head in (heads.siw_mc(evidence), heads.ft_ridge(evidence)):
         on_exemplars = head.scores(evidence.exemplar_features_ED).numpy()
         expected += head.scores(features) / float(on_exemplars.std(axis=1).mean())
     torch.testing.assert_close(heads.duet(evidence).scores(features), expected, rtol=1e-4, atol=1e-4)
@@ -287,7 +287,7 @@ def layer_spread(evidence):
     return float(heads.ft(evidence).scores(evidence.exemplar_features_ED)[:, known].numpy().std(axis=1).mean())
 
 
-@pytest.mark.parametrize("head", [heads.slda, heads.ridge])
+@pytest.mark.parametrize("head", [heads.ft_slda, heads.ft_ridge])
 def test_a_class_without_images_is_never_predicted(head):
     evidence, features, _ = with_images([3, 0, 30, 25, 20], past=2)
     scores = head(evidence).scores(10 * features)
@@ -313,7 +313,7 @@ def test_the_svm_head_scores_features_of_unit_length():
 
 
 @pytest.mark.parametrize(
-    "head", [heads.wa, heads.prior, heads.il2m, lambda e: heads.bic(e, torch.tensor(3.0), torch.tensor(-2.0))]
+    "head", [heads.ft_wa, heads.prior, heads.il2m, lambda e: heads.bic(e, torch.tensor(3.0), torch.tensor(-2.0))]
 )
 def test_in_state_0_predictions_are_ft_s(head):
     rows = [[1.0, -2.0], [0.5, 3.0], [-4.0, 0.5]]

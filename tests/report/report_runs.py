@@ -16,7 +16,14 @@ from scail.results.run_directory import RunDirectory, Sheet
 from scail.results.summary import AVERAGING, summarise
 from scail.storage.atomic import write_text
 
-LABELS = {"ft": "FT", "ft_nem": "FT^NEM", "ft_l2": "FT^L2", "ft_init_l2": "FT_init^L2", "scail": "ScaIL", "wa": "WA"}
+LABELS = {
+    "ft": "FT",
+    "ft_nem": "FT^NEM",
+    "ft_l2": "FT^L2",
+    "ft_init_l2": "FT_init^L2",
+    "scail": "ScaIL",
+    "ft_wa": "FT^WA",
+}
 
 
 def config_for(sizes, memory=20, seed=1, names=None, **changes):
@@ -53,7 +60,7 @@ def _row(method, select, state, sizes, memory, seed, top1):
     confused = (past - right) // 2
     counts = (right, confused, past - right - confused, new, 0, 0)
     return Row(
-        method=method, label=LABELS.get(method, method), in_paper=method != "wa", select=select, memory=memory,
+        method=method, label=LABELS.get(method, method), in_paper=method != "ft_wa", select=select, memory=memory,
         exemplars=memory, trainer="fine_tune", state=state, classes=sum(sizes[: state + 1]), top1=top1,
         top5=min(100.0, top1 + 10), test_images=past + new, errors=dict(zip(ERROR_KINDS, counts, strict=True)),
         past_errors_by_origin=[confused if o == 0 else 0 for o in range(state)],

@@ -41,7 +41,7 @@ def thumbnail():
 def page_file(tmp_path_factory, thumbnail):
     """Six methods, six classes in three states, two seeds, and one more configuration."""
     place = tmp_path_factory.mktemp("report")
-    methods = ("ft", "ft_nem", "ft_l2", "ft_init_l2", "scail", "wa")
+    methods = ("ft", "ft_nem", "ft_l2", "ft_init_l2", "scail", "ft_wa")
     names = [EVIL, "b", "c", "d", "e & f", "g"]
     for n, (memory, seed) in enumerate(((20, 1), (20, 2), (10, 1))):
         make_run(
@@ -305,7 +305,7 @@ def test_it_prints_in_light_colours_without_controls(tab):
 
 @pytest.mark.parametrize(
     "options",
-    [{"methods": ()}, {"memory": 0}, {"sizes": (1, 1)}, {"methods": ("wa",), "full": False}, {"old": True}],
+    [{"methods": ()}, {"memory": 0}, {"sizes": (1, 1)}, {"methods": ("ft_wa",), "full": False}, {"old": True}],
     ids=["Full alone", "no memory", "two classes", "without FT", "an old run"],
 )
 def test_unusual_runs_have_a_page_too(browser, tmp_path, options):

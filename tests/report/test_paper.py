@@ -64,7 +64,7 @@ def _record(cell):
 
 
 def test_cells_are_matched_by_data_states_memory_and_selection():
-    values = {("scail", "random"): 80.0, ("scail", "herding"): 86.0, ("ft", "herding"): 70.0, ("wa", "random"): 99.0}
+    values = {("scail", "random"): 80.0, ("scail", "herding"): 86.0, ("ft", "herding"): 70.0, ("ft_wa", "random"): 99.0}
     found = compare(*run(paper("cifar100"), 1000, values))
     assert [(one.label, one.measured, one.published) for one in found] == [
         ("ScaIL", 80.0, 84.6),
@@ -107,7 +107,7 @@ def test_a_run_that_matches_nothing_names_the_nearest_cell():
     config, summary = run(quick("glyphs"), 200, {("scail", "random"): 80.0})
     said = nearest(config, summary)
     assert "glyphs is not in the paper" in said and "CIFAR-100, Z=10, memory of 250" in said
-    said = nearest(*run(paper("cifar100"), 990, {("wa", "random"): 1.0}, states=20))
+    said = nearest(*run(paper("cifar100"), 990, {("ft_wa", "random"): 1.0}, states=20))
     assert "Z=20 with a memory of 990" in said and "none of its methods" in said and "Z=20, memory of 250" in said
 
 

@@ -139,7 +139,7 @@ class TestTables:
         assert "FT<sub>init</sub><sup>L2</sup>" in text and "<strong>61.0±2.0</strong>" in text
 
     def test_every_form_has_every_number_of_the_summary(self, tmp_path):
-        summary = read_report_run(make_run(tmp_path / "run", methods=("ft", "scail", "wa"))).summary
+        summary = read_report_run(make_run(tmp_path / "run", methods=("ft", "scail", "ft_wa"))).summary
         table = table_of(summary)
         for form in (to_latex, to_csv, to_markdown, to_html):
             text = form(table)

@@ -598,8 +598,8 @@ def places_by_method(experiment):
 
 
 FT_HEADS = {
-    "ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail", "wa", "prior", "tau_norm", "il2m", "siw", "siw_mc",
-    "slda", "ridge", "duet",
+    "ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail", "ft_wa", "prior", "tau_norm", "il2m", "siw", "siw_mc",
+    "ft_slda", "ft_ridge", "duet",
 }  # fmt: skip
 RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
 
@@ -621,7 +621,7 @@ def test_a_selection_that_is_asked_for_holds_for_every_method_with_a_memory(tiny
 
 def test_without_a_memory_there_is_one_trajectory_per_trainer_and_none_that_needs_exemplars(tiny):
     found = places_by_method(tiny.but(memory=0))
-    left_out = {"ft_nem", "ft_bal", "icarl", "bic", "e2e", "slda", "ridge", "duet", "icarl_duet"}
+    left_out = {"ft_nem", "ft_bal", "icarl", "bic", "e2e", "ft_slda", "ft_ridge", "duet", "icarl_duet"}
     assert set(METHODS) - set(found) == left_out
     assert all(places == (NONE,) for places in found.values())
     trainers = [one.trainer for one in trajectories_in(settle(tiny.but(memory=0)))]

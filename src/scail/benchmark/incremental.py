@@ -20,7 +20,8 @@ from torch import Tensor
 from scail.benchmark.trajectory import Trajectory, data_of_state, facts_of
 from scail.exemplars import Memory
 from scail.learner import Learned, Rows, remember, train_state
-from scail.networks.network import network_from
+from scail.networks.network import Network, network_from
+from scail.networks.pretrained import start_network
 from scail.runtime.devices import device_of
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.entry import Entry
@@ -114,9 +115,18 @@ class _Walk:
             past_classes=state.past_classes,
             budget=self.trajectory.memory,
             carried=before.carried if before else {},
+            exemplars=len(memory),
+            exemplar_features_ED=before.evidence.exemplar_features_ED if before else None,
+            start=self._start() if state.index == 0 else None,
             ranks=self.ranks,
             sync_batch_norm=experiment.machine.sync_batch_norm and self.ranks.count > 1,
         )
+
+    def _start(self) -> Network | None:
+        """What state 0 begins with, where weights are given."""
+        recipe = self.trajectory.configuration.experiment.recipe
+        channels = self.trajectory.configuration.dataset.train.images.shape[1]
+        return start_network(recipe.network, recipe.weights, channels) if recipe.weights else None
 
     def found_or_trained(
         self, state: State, task: Task, key: str, before: Learned | None

@@ -18,7 +18,6 @@ from scail.benchmark.thumbnails import sheet_of
 from scail.benchmark.trajectory import Trajectory
 from scail.datasets.dataset import fingerprint_of
 from scail.methods import METHODS, head_of
-from scail.networks.network import extract_features
 from scail.results.row import Row
 from scail.results.run_directory import Sheet
 from scail.runtime.allocation import keep_freed_memory
@@ -80,7 +79,7 @@ def _test_features(
     def extract() -> torch.Tensor:
         network.to(fabric.device)
         with fabric.autocast():
-            features = extract_features(network, images, ranks)
+            features = trajectory.training.extract(network, images, ranks)
         network.cpu()
         return features
 

@@ -119,7 +119,8 @@ def trajectories_in(configuration: Configuration) -> tuple[Trajectory, ...]:
     found: dict[tuple[str, Select | None, int], list[str]] = {}
     for name in configuration.methods:
         method = METHODS[name]
-        if TRAINERS[method.trainer].at_once or method.without_memory or configuration.memory == 0:
+        no_memory = method.without_memory or method.ignores_memory or configuration.memory == 0
+        if TRAINERS[method.trainer].at_once or no_memory:
             found.setdefault((method.trainer, None, 0), []).append(name)
             continue
         for select in _selects(name, configuration):

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scail.classifier.model import Kept, Model
+from scail.classifier.model import Kept, Model, Seen
 from scail.exemplars import Memory
-from scail.heads import Evidence
-from scail.learner import Learned
+from scail.heads import Evidence, Moments
+from scail.learner import Learned, moments_in
 from scail.networks.network import Network, empty_linear
 
 TRACES = (
@@ -29,21 +29,37 @@ def without_class(model: Model, name: str) -> Model:
     label = model.classes.index(name)
     exemplars = _without_images(model.exemplars, label)
     learned = model.learned
+    carried, seen = _carried(model, label)
     return replace(
         model,
         classes=tuple(other for other in model.classes if other != name),
         learned=Learned(
-            _without_row(learned.network, label),
+            learned.network if model.settings.trainer.frozen else _without_row(learned.network, label),
             exemplars.memory,
-            _evidence(learned.evidence, label),
-            model.settings.trainer.without_class(learned.carried, label),
+            _evidence(learned.evidence, label, moments_in(carried)),
+            carried,
         ),
         exemplars=exemplars,
         held_out=_without_images(model.held_out, label),
         history=tuple(_without_name(record, name) for record in model.history),
         accuracy=None,  # it was measured on images of this class too
+        seen=seen,
         difference=model.difference and {c: found for c, found in model.difference.items() if c != name},
     )
+
+
+def _carried(model: Model, label: int) -> tuple[dict[str, Tensor], tuple[Seen, ...]]:
+    """What the trainer carries, and what was seen, without the class. Its features, where they are kept, are taken out
+    of the Gram matrix, so that nothing of it is left."""
+    carried = dict(model.learned.carried)
+    left = []
+    for seen in model.seen:
+        its, others = seen.labels_N == label, seen.labels_N != label
+        of_class = seen.features_ND[its].double()
+        carried["gram_DD"] = carried["gram_DD"] - of_class.T @ of_class
+        labels = _renumbered(seen.labels_N[others], label)
+        left += [Seen(seen.features_ND[others], labels, seen.digests_N[others])] if len(labels) else []
+    return model.settings.trainer.without_class(carried, label), tuple(left)
 
 
 def _without_images(kept: Kept, label: int) -> Kept:
@@ -67,7 +83,7 @@ def _others(count: int, label: int) -> Tensor:
     return torch.tensor([c for c in range(count) if c != label])
 
 
-def _evidence(evidence: Evidence, label: int) -> Evidence:
+def _evidence(evidence: Evidence, label: int, moments: Moments | None) -> Evidence:
     """Rows of the other classes. If the newest state has no class left, the state before it is the current one."""
     left = _others(len(evidence.bias_C), label)
     per_class = {
@@ -87,6 +103,7 @@ def _evidence(evidence: Evidence, label: int) -> Evidence:
         new_features, new_labels = exemplar_features[at], exemplar_labels[at]
     return Evidence(
         **per_class,
+        moments=moments,
         top_score_S=evidence.top_score_S[: state + 1],
         exemplar_features_ED=exemplar_features,
         exemplar_labels_E=_renumbered(exemplar_labels, label),

@@ -15,6 +15,7 @@ from torch import Tensor
 from scail.classifier.settings import Settings, check_head, named_method
 from scail.exemplars import Memory
 from scail.heads import LinearHead
+from scail.heads.strangeness import Strangeness, strangeness_of
 from scail.learner import Learned
 from scail.methods import head_of
 from scail.networks.network import extract_features
@@ -38,6 +39,16 @@ class Kept:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """Images that were learned in one call, as numbers: they make it possible to take images back."""
+
+    features_ND: Tensor
+    labels_N: Tensor
+    digests_N: Tensor
+    """N x 16 bytes: a hash of each image's content."""
+
+
+@dataclass(frozen=True)
 class Model:
     """A classifier after a state."""
 
@@ -55,6 +66,12 @@ class Model:
     """Top-1 and top-5 on the images held out, after the last call."""
     difference: dict[str, Any] | None = field(default=None)
     """What the last call did to past classes, on images held out: per class images, correct before, correct after."""
+    temperature: float = 1.0
+    """Scores are divided by it before they become odds."""
+    strange: float | None = None
+    """An image that is stranger than this is unknown; None: nothing is."""
+    seen: tuple[Seen, ...] = ()
+    """Frozen networks: every image that was learned, as numbers; one part for each call."""
 
     def head(self) -> LinearHead:
         """The head of its method."""
@@ -63,6 +80,10 @@ class Model:
     def scores(self, images: Tensor) -> Tensor:
         """N x C scores of N uint8 images."""
         return self.head().scores(extract_features(self.learned.network, images))
+
+    def strangeness(self) -> Strangeness | None:
+        """How far images are from everything that was learned; None where that cannot be told."""
+        return strangeness_of(self.learned.evidence)
 
     def states(self) -> tuple[tuple[str, ...], ...]:
         """The classes that were new in each state; states of which no class is left are left out."""

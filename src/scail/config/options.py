@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import tyro
 
 from scail.config.experiment import Experiment, Select
-from scail.config.recipes import RECIPES
+from scail.config.recipes import PRETRAINED_NETWORK, RECIPES
 from scail.config.schedule import Schedule, Schedules
 
 Number = Annotated[int | None, tyro.conf.arg(metavar="N")]
@@ -59,11 +59,15 @@ class TrainingOptions:
     30,10 is 30 in state 0 and for Full, 10 in later states. iCaRL and others that distil have 10 in all states."""
     batch_size: Number = None
     """Images in a batch, in every training. Default: the recipe's."""
-    network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    network: Annotated[str | None, tyro.conf.arg(metavar="NAME|pretrained", aliases=["--backbone"])] = None
     """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed.
     Or efficientnet-lite0, efficientnet-lite1, efficientnet-lite2; with @N, as efficientnet-lite0@224, the network
     scales images to N x N pixels itself.
+    pretrained: efficientnet-lite0@224 with weights learned on ImageNet. Frozen methods (ncm, slda, ridge, ranpac,
+    fetril) then train nothing.
     Default: the recipe's."""
+    weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained", aliases=["--backbone-weights"])] = None
+    """Weights that the network begins with: `pretrained`, or a safetensors file. Default: none, or the recipe's."""
     classes: Number = None
     """Take only the first N classes. Default: all (glyphs: 100 of 134)."""
     images_per_class: Number = None
@@ -185,7 +189,7 @@ def experiment_of(options: RunOptions) -> Experiment:
         "linear_scaling": options.linear_scaling,
     }  # fmt: skip
     where_given: dict[str, Any] = {
-        "network": options.network, "threads": options.threads, "classes": options.classes,
+        **_network(options), "threads": options.threads, "classes": options.classes,
         "image_size": options.image_size, "images_per_class": options.images_per_class,
         "class_order": _order(options.order), "split": options.split, "held_out": options.held_out,
         "split_seed": options.split_seed, "workers": options.workers, "broken": options.broken,
@@ -196,6 +200,16 @@ def experiment_of(options: RunOptions) -> Experiment:
     given = {name: value for name, value in where_given.items() if value is not None}
     experiment = replace(experiment, recipe=replace(experiment.recipe, schedules=schedules))
     return experiment.but(**asked, **given)
+
+
+def _network(options: RunOptions) -> dict[str, str | None]:
+    if options.network != "pretrained":
+        return {"network": options.network, "weights": options.weights}
+    if options.weights not in (None, "pretrained"):
+        raise ValueError(
+            f"--network pretrained and --weights {options.weights}: give the network's own name with a file"
+        )
+    return {"network": PRETRAINED_NETWORK, "weights": "pretrained"}
 
 
 def _or(text: str | None, default: str) -> str:

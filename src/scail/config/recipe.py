@@ -15,6 +15,10 @@ class Recipe:
     name: str = field(metadata={"record": "recipe", "role": WAY})
     """The named recipe that this one started from."""
     network: str
+    weights: str | None = None
+    """What the network begins with: `pretrained`, or a safetensors file; None: nothing, it is trained from scratch."""
+    projection: int = 2000
+    """RanPAC: how many random features its classifier has."""
     padding: int = 4
     """Pixels added on each side before the random crop."""
     keep_past_rows: bool = False

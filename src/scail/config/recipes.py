@@ -39,7 +39,8 @@ def quick(dataset: str = "glyphs") -> Experiment:
     )
     padding = 2 if dataset in ("glyphs", "digits") else 4
     return Experiment(
-        recipe=Recipe(name="quick", network="resnet8", padding=padding, schedules=schedules), dataset=dataset
+        recipe=Recipe(name="quick", network="resnet8", padding=padding, projection=500, schedules=schedules),
+        dataset=dataset,
     )
 
 
@@ -111,6 +112,8 @@ def _of_paper(dataset: str, recipe: Recipe, image_size: int | None) -> Experimen
     return Experiment(recipe=recipe, dataset=dataset, data=data, stream=stream)
 
 
+PRETRAINED_NETWORK = "efficientnet-lite0@224"
+"""What `pretrained` means where no network is named."""
 DEFAULT_METHOD, WITHOUT_MEMORY = "icarl_duet", "lwf"
 """What a classifier that keeps learning uses with a memory and without one: method `auto`."""
 

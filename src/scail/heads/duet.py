@@ -9,9 +9,9 @@ from torch import Tensor
 
 from scail.heads.evidence import Evidence
 from scail.heads.ft import ft
+from scail.heads.ft_ridge import ft_ridge
 from scail.heads.linear_head import LinearHead
 from scail.heads.nem import ft_nem
-from scail.heads.ridge import ridge
 from scail.heads.siw import siw_mc
 
 
@@ -22,7 +22,7 @@ def duet(evidence: Evidence) -> LinearHead:
     classes from few images. Of a class without images ridge has no opinion: its mean score.
     Without a single exemplar it is SIW^mc.
     """
-    initial, present = siw_mc(evidence), ridge(evidence)
+    initial, present = siw_mc(evidence), ft_ridge(evidence)
     known_C = present.bias_C.isfinite()
     if not known_C.any() or not len(evidence.exemplar_labels_E):
         return initial

@@ -6,9 +6,11 @@ E exemplars in memory; M training images of the current state's new classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from torch import Tensor
+
+from scail.heads.moments import Moments
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,15 @@ class Evidence:
     exemplar_labels_E: Tensor
     new_features_MD: Tensor
     new_labels_M: Tensor
+    moments: Moments | None = None
+    """Where the network never moves: the moments of all features ever seen."""
+
+    @property
+    def known_moments(self) -> Moments:
+        """The moments; an error where the network moves, and there are none."""
+        if self.moments is None:
+            raise ValueError("this head is made of moments, which only a frozen network has")
+        return self.moments
 
     @property
     def state(self) -> int:
@@ -45,3 +56,7 @@ class Evidence:
     def past(self) -> int:
         """How many classes are past classes."""
         return int((self.first_state_C < self.state).sum())
+
+
+TENSORS = tuple(f.name for f in fields(Evidence) if f.name != "moments")
+"""What of the evidence is one tensor each."""

@@ -1,31 +1,81 @@
-"""Ridge: least squares from features to classes."""
+"""Ridge: least squares from features to classes, from the moments (analytic learning). Exact."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
+from torch import Tensor
 
 from scail.heads.evidence import Evidence
 from scail.heads.linear_head import LinearHead
-from scail.heads.slda import available
+from scail.heads.moments import Moments
+
+STRENGTHS = tuple(10.0**power for power in range(-7, 3))
+"""Of which one is chosen: relative to the mean variance of the features."""
 
 
-def ridge(evidence: Evidence, strength: float = 0.1) -> LinearHead:
-    """Ridge regression on +1/-1 targets; every class weighs the same, the offset is not penalised.
+def ridge(evidence: Evidence) -> LinearHead:
+    """Targets are 1 for the class of an image and 0 for the others; the offset is not penalised.
 
-    `strength` is relative to the mean variance of the features. A class without images cannot be predicted.
+    The strength is the one with the least generalised cross-validation error, which follows from the moments.
     """
-    features_ND, labels_N = available(evidence)
-    num_classes = len(evidence.bias_C)
-    counts_C = torch.bincount(labels_N, minlength=num_classes)
-    weight_N = 1.0 / counts_C[labels_N].double()
-    weight_N /= weight_N.sum()
-    targets_NC = torch.full((len(labels_N), num_classes), -1.0, dtype=torch.float64)
-    targets_NC[torch.arange(len(labels_N)), labels_N] = 1.0
-    centre_D, middle_C = weight_N @ features_ND, weight_N @ targets_NC
-    centred_ND = features_ND - centre_D
-    gram = (centred_ND * weight_N[:, None]).T @ centred_ND
-    penalty = strength * max(float(gram.trace()) / len(gram), 1e-12)
-    right = (centred_ND * weight_N[:, None]).T @ (targets_NC - middle_C)
-    weight_CD = torch.linalg.solve(gram + penalty * torch.eye(len(gram), dtype=torch.float64), right).T
-    bias_C = (middle_C - weight_CD @ centre_D).masked_fill(counts_C == 0, -torch.inf)
-    return LinearHead(weight_CD.float(), bias_C.float())
+    moments = evidence.known_moments
+    solution = solve(moments)
+    bias_C = solution.bias_C.masked_fill(moments.count_C == 0, -torch.inf)
+    return LinearHead(solution.weight_CD.float(), bias_C.float())
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Least squares with the strength that was chosen."""
+
+    weight_CD: Tensor
+    bias_C: Tensor
+    axes_DD: Tensor
+    """Axes along which the features vary independently, as columns."""
+    inverse_D: Tensor
+    """1 / (scatter along the axis + penalty)."""
+
+
+def solve(moments: Moments) -> Solution:
+    """Least squares for every strength at once, on the axes of the scatter, and the best of them."""
+    images, mean_D = max(1, moments.images), moments.sum_CD.sum(0) / max(1, moments.images)
+    scatter_D, axes_DD = torch.linalg.eigh(moments.total_DD)
+    scatter_D = scatter_D.clamp(min=0)
+    cross_DC = (moments.sum_CD - moments.count_C[:, None] * mean_D).T
+    along_DC = axes_DD.T @ cross_DC
+    share_C = moments.count_C.double() / images
+    strength = _chosen(scatter_D, (along_DC**2).sum(1), float((images * share_C * (1 - share_C)).sum()), images)
+    inverse_D = 1 / (scatter_D + strength)
+    weight_CD = (axes_DD @ (inverse_D[:, None] * along_DC)).T
+    return Solution(weight_CD, share_C - weight_CD @ mean_D, axes_DD, inverse_D)
+
+
+def _chosen(scatter_D: Tensor, energy_D: Tensor, targets: float, images: int) -> float:
+    """The penalty with the least generalised cross-validation error: residual / (1 - freedom / images) squared."""
+    unit = max(float(scatter_D.mean()), 1e-12)
+
+    def error(penalty: float) -> float:
+        over_D = 1 / (scatter_D + penalty)
+        residual = targets - float((energy_D * over_D * (2 - scatter_D * over_D)).sum())
+        freedom = 1 + float((scatter_D * over_D).sum())
+        return max(residual, 0.0) / max(1 - freedom / images, 1e-6) ** 2
+
+    return min((strength * unit for strength in reversed(STRENGTHS)), key=error)
+
+
+def ridge_left_out(moments: Moments, features_ND: Tensor, labels_N: Tensor) -> Tensor:
+    """N x C scores of learned images, each by the classifier that never saw it: exact for this strength."""
+    solution, images = solve(moments), max(1, moments.images)
+    features_ND = features_ND.double()
+    target_NC = torch.zeros(len(labels_N), len(moments.count_C), dtype=torch.float64)
+    target_NC.scatter_(1, labels_N[:, None], 1.0)
+    scores_NC = features_ND @ solution.weight_CD.T + solution.bias_C
+    along_ND = (features_ND - moments.sum_CD.sum(0) / images) @ solution.axes_DD
+    own_N1 = (1 / images + (along_ND**2 * solution.inverse_D).sum(1)).clamp(max=1 - 1e-9)[:, None]
+    scores_NC = (scores_NC - own_N1 * target_NC) / (1 - own_N1)
+    scores_NC[:, moments.count_C == 0] = -torch.inf
+    lonely_N = (moments.count_C[labels_N] < 2).nonzero().flatten()
+    scores_NC[lonely_N, labels_N[lonely_N]] = -torch.inf  # without it there is no image of its class
+    return scores_NC

@@ -1,4 +1,4 @@
-"""SLDA: nearest class mean under one covariance that all classes share."""
+"""SLDA: class means under one covariance that all classes share (Deep SLDA), from the moments. Exact."""
 
 from __future__ import annotations
 
@@ -7,33 +7,69 @@ from torch import Tensor
 
 from scail.heads.evidence import Evidence
 from scail.heads.linear_head import LinearHead
+from scail.heads.moments import Moments
 
 
-def slda(evidence: Evidence, shrinkage: float = 0.1) -> LinearHead:
-    """Means of exemplars (past classes) and of all training images (new ones); pooled within-class covariance.
+def slda(evidence: Evidence) -> LinearHead:
+    """Linear discriminant analysis with equal priors. A class without images cannot be predicted."""
+    moments = evidence.known_moments
+    covariance_DD, _ = shrunk_covariance(moments)
+    weight_CD = torch.linalg.solve(covariance_DD, moments.mean_CD.T).T
+    bias_C = -0.5 * (weight_CD * moments.mean_CD).sum(1)
+    return LinearHead(weight_CD.float(), bias_C.masked_fill(moments.count_C == 0, -torch.inf).float())
 
-    The covariance is shrunk towards a multiple of the identity with the same trace. Scores are those of linear
-    discriminant analysis with equal priors. A class without images cannot be predicted.
+
+def shrunk_covariance(moments: Moments) -> tuple[Tensor, float]:
+    """The covariance within classes, shrunk, and how far (0 to 1)."""
+    return shrunk(moments.within_DD, moments.images - int((moments.count_C > 0).sum()))
+
+
+def shrunk(scatter_DD: Tensor, freedom: int) -> tuple[Tensor, float]:
+    """A covariance, shrunk towards a multiple of the identity, and how far (0 to 1).
+
+    How far follows from the scatter itself: the oracle approximating shrinkage of Chen et al. (2010). With few images
+    it is much, with many nearly none.
     """
-    features_ND, labels_N = available(evidence)
-    num_classes = len(evidence.bias_C)
-    counts_C = torch.bincount(labels_N, minlength=num_classes)
-    means_CD = torch.zeros(num_classes, features_ND.shape[1], dtype=torch.float64)
-    means_CD = means_CD.index_add_(0, labels_N, features_ND) / counts_C[:, None].clamp(min=1)
-    centred_ND = features_ND - means_CD[labels_N]
-    # Each class weighs the same, however many images of it there are.
-    weighted = centred_ND / counts_C[labels_N, None]
-    covariance = weighted.T @ centred_ND / max(1, int((counts_C > 0).sum()))
-    size = len(covariance)
-    target = torch.eye(size, dtype=torch.float64) * max(float(covariance.trace()) / size, 1e-12)
-    shrunk = (1 - shrinkage) * covariance + shrinkage * target
-    weight_CD = torch.linalg.solve(shrunk, means_CD.T).T
-    bias_C = (-0.5 * (weight_CD * means_CD).sum(1)).masked_fill(counts_C == 0, -torch.inf)
-    return LinearHead(weight_CD.float(), bias_C.float())
+    size, identity = len(scatter_DD), torch.eye(len(scatter_DD), dtype=torch.float64)
+    covariance = scatter_DD / max(1, freedom)
+    trace, square = float(covariance.trace()), float((covariance * covariance).sum())
+    if freedom < 1 or trace <= 1e-12:
+        return identity, 1.0  # one image a class: nothing is known of how they vary
+    up = (1 - 2 / size) * square + trace**2
+    down = (freedom + 1 - 2 / size) * (square - trace**2 / size)
+    share = 1.0 if down <= 0 else min(1.0, up / down)
+    return (1 - share) * covariance + share * trace / size * identity, share
 
 
-def available(evidence: Evidence) -> tuple[Tensor, Tensor]:
-    """Features (in double precision) and labels at hand: exemplars of past classes, all images of new ones."""
-    of_past = evidence.exemplar_labels_E < evidence.past
-    features = torch.cat([evidence.exemplar_features_ED[of_past], evidence.new_features_MD]).double()
-    return features, torch.cat([evidence.exemplar_labels_E[of_past], evidence.new_labels_M])
+def slda_left_out(moments: Moments, features_ND: Tensor, labels_N: Tensor) -> Tensor:
+    """N x C scores of learned images, each by the classifier that never saw it.
+
+    Without the image its class has another mean, and the covariance one direction less: by Sherman and Morrison nothing
+    is solved anew. How far the covariance is shrunk stays as it is.
+    """
+    features_ND, mean_CD = features_ND.double(), moments.mean_CD
+    covariance_DD, share = shrunk_covariance(moments)
+    freedom = max(1, moments.images - int((moments.count_C > 0).sum()))
+    count_N = moments.count_C[labels_N].double()
+    off_ND = features_ND - mean_CD[labels_N]
+    solved_DK = torch.linalg.solve(covariance_DD, torch.cat([mean_CD, features_ND, off_ND]).T)
+    weight_DC, image_DN, off_DN = solved_DK.split([len(mean_CD), len(features_ND), len(features_ND)], dim=1)
+    # The covariance without the image is `covariance - part * off off'`.
+    part_N = (1 - share) * count_N / (count_N - 1).clamp(min=1) / freedom
+    gain_N = part_N / (1 - part_N * (off_ND * off_DN.T).sum(1)).clamp(min=1e-12)
+
+    reach_N1, gain_N1 = (off_DN.T * features_ND).sum(1)[:, None], gain_N[:, None]
+
+    def scores(plain_NJ: Tensor, length_NJ: Tensor, along_NJ: Tensor) -> Tensor:
+        """Of means whose inner products with the image, with themselves and with `off` are these."""
+        found_NJ: Tensor = plain_NJ + gain_N1 * along_NJ * reach_N1 - 0.5 * (length_NJ + gain_N1 * along_NJ**2)
+        return found_NJ
+
+    others_NC = scores(features_ND @ weight_DC, (mean_CD * weight_DC.T).sum(1)[None], off_DN.T @ mean_CD.T)
+    others_NC[:, moments.count_C == 0] = -torch.inf
+    # The mean of its own class, without it.
+    shift_N1 = 1 / (count_N - 1).clamp(min=1)[:, None]
+    own_ND, own_DN = mean_CD[labels_N] - off_ND * shift_N1, weight_DC[:, labels_N] - off_DN * shift_N1.T
+    products = [(solved_DN.T * own_ND).sum(1)[:, None] for solved_DN in (image_DN, own_DN, off_DN)]
+    own_N1 = scores(products[0], products[1], products[2]).masked_fill((count_N < 2)[:, None], -torch.inf)
+    return others_NC.scatter(1, labels_N[:, None], own_N1)

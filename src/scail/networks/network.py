@@ -68,6 +68,10 @@ class Network(nn.Module):
                 fresh.bias[: past.out_features] = past.bias
         self.linear = fresh
 
+    def projected(self, count: int, generator: Generator) -> Network:
+        """A copy with so many random features in place of its own: max(0, features @ random matrix)."""
+        return _projected(self.clone(), torch.randn(self.feature_size, count, generator=generator))
+
     def clone(self) -> Network:
         """An independent copy."""
         return copy.deepcopy(self)
@@ -78,7 +82,11 @@ def known_network(name: str) -> bool:
 
     >>> known_network("resnet8"), known_network("efficientnet-lite0@224"), known_network("timm:hf-hub:some/model")
     (True, True, False)
+    >>> known_network("resnet8+500")  # with 500 random features
+    True
     """
+    if random := re.fullmatch(r"([^+]+)\+([1-9][0-9]{0,5})", name):
+        return known_network(random[1])
     return name in NETWORKS or lite_name(name) is not None or re.fullmatch(r"timm:[A-Za-z0-9_.]+", name) is not None
 
 
@@ -95,6 +103,12 @@ def create_network(
 
     With `pretrained`, a backbone of timm has the weights that timm knows for it.
     """
+    base, plus, count = name.partition("+")
+    if plus and known_network(name):
+        inner = create_network(base, channels, 1, generator, pretrained)
+        network = inner.projected(int(count), generator)
+        network.recreate_linear(num_classes, generator)
+        return network
     if name.startswith("timm:"):
         backbone, feature_size = _timm_backbone(name, channels, generator, pretrained)
     elif not known_network(name):
@@ -107,6 +121,32 @@ def create_network(
     network.recreate_linear(num_classes, generator)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
+
+
+class RandomFeatures(nn.Module):
+    """A backbone, and a random matrix behind it: max(0, features @ matrix)."""
+
+    matrix: Tensor
+
+    def __init__(self, backbone: nn.Module, matrix: Tensor) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.register_buffer("matrix", matrix)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """N x M random features."""
+        return torch.relu(self.backbone(pixels) @ self.matrix)
+
+
+def _projected(network: Network, matrix: Tensor) -> Network:
+    """This network with the matrix behind its backbone; its name says so, as resnet8+500."""
+    made = Network(
+        f"{network.name}+{matrix.shape[1]}", RandomFeatures(network.backbone, matrix.to(network.mean.device)),
+        matrix.shape[1], network.channels, 1,
+    )  # fmt: skip
+    made.mean, made.std = network.mean, network.std
+    made.recreate_linear(1, generator_for(0, "not used"))
+    return made.to(network.mean.device)
 
 
 def empty_linear(feature_size: int, num_classes: int) -> nn.Linear:

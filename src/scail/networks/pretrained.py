@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from importlib.metadata import version
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -75,6 +76,15 @@ def start_network(name: str, weights: str | Path, channels: int) -> Network:
     return network
 
 
+def weights_id(name: str, weights: str | Path) -> str:
+    """What tells these weights from any others: a state that began with them has it in its key."""
+    if str(weights) != PRETRAINED:
+        return hashlib.sha256(_bytes_of(Path(weights))).hexdigest()
+    if found := lite_name(name):
+        return _PACKAGED[found[0]][2]
+    return f"{PRETRAINED} {name}, timm {version('timm')}" if find_spec("timm") else f"{PRETRAINED} {name}"
+
+
 def has_pretrained(name: str) -> bool:
     """Whether pretrained weights of this network lie on this machine, in their package. They are not read."""
     found = lite_name(name)
@@ -140,13 +150,18 @@ def _read(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load
 
     try:
-        return load(path.read_bytes())
-    except OSError as error:
-        raise ValueError(f"backbone weights {path}: {error.strerror or error}") from error
+        return load(_bytes_of(path))
     except SafetensorError as error:
         raise ValueError(
             f"backbone weights {path}: not a safetensors file ({error}); other kinds can hold code and are not read"
         ) from error
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"backbone weights {path}: {error.strerror or error}") from error
 
 
 def _own_name(key: str) -> str:

@@ -12,6 +12,7 @@ from scail.report.drawing import new_figure, shown_methods, state_ticks
 from scail.report.page_bulk import in_blocks
 from scail.report.runs import FinishedRun
 from scail.results.row import Row
+from scail.results.run_directory import confusion_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +72,7 @@ def confusion(run: FinishedRun) -> Figure | None:
     found = []
     for title, rows in shown_methods(run.rows):
         last = rows[-1]
-        path = run.path / "confusion" / f"{last.method}{f'-{last.select}' if last.select else ''}.npz"
+        path = confusion_file(run.path, last.method, last.select)
         if path.is_file():
             with np.load(path) as archive:
                 blocks = in_blocks(archive[f"state_{last.state}"], run.config["state_sizes"])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scail.report.runs import FinishedRun, by_trajectory
+from scail.results.run_directory import confusion_file
 
 
 @dataclass
@@ -55,7 +56,7 @@ def confusion(run: FinishedRun, lines: Sequence[tuple[str, str | None]], room: R
     first = [key for key in lines if key[0] in ("ft", "scail")]
     found = {}
     for method, select in [*first, *(key for key in lines if key not in first)]:
-        path = run.path / "confusion" / f"{f'{method}-{select}' if select else method}.npz"
+        path = confusion_file(run.path, method, select)
         if path.is_file() and (entry := _matrices(path, run.config["state_sizes"], room)):
             found[f"{method}|{select or ''}"] = entry
     return found

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scail.config import ASKED, WAY, Experiment, names_with, schedule_names, schedules_in, settings_of
-from scail.results.row import Row
+from scail.results.row import Row, row_from
 from scail.results.run_directory import read_lines
 from scail.storage.atomic import write_text
 
@@ -241,7 +241,7 @@ def read_measurements(path: Path) -> Measurements:
                 parts.append(Contribution({**record["made"], "schedules": dict(record["made"]["schedules"])}, []))
             else:
                 known = {name: value for name, value in record.items() if name in names}
-                parts[-1].rows.append(Row(**known, seed=seed, provenance=parts[-1].made["provenance"]))
+                parts[-1].rows.append(row_from({**known, "seed": seed, "provenance": parts[-1].made["provenance"]}))
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path}: not a file of results ({type(error).__name__}: {error})") from error
     return Measurements(configuration, parts)

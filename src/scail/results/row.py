@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from scail.config.former import FORMER_METHODS
 
 
 @dataclass(frozen=True)
@@ -33,3 +36,10 @@ class Row:
     trained_epochs: int
     """Epochs trained for the state in this run; 0: it came from the store."""
     provenance: dict[str, Any] = field(default_factory=dict)
+
+
+def row_from(record: Mapping[str, Any]) -> Row:
+    """A row as it is kept in files. What version 0.1 read from fine tuning has its present name."""
+    if record["trainer"] == "fine_tune" and (name := FORMER_METHODS.get(record["method"])):
+        record = {**record, "method": name, "label": f"FT^{record['label']}"}
+    return Row(**record)

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from scail.results.row import Row
+from scail.config.former import FORMER_METHODS
+from scail.results.row import Row, row_from
 from scail.storage.atomic import sweep, write_text
 from scail.storage.lock import LOCK, claim, locked
 
@@ -87,9 +88,8 @@ class RunDirectory:
         if weights:
             _append(self.path / "weights.jsonl", [weights])
         for row in rows:
-            name = f"{row.method}-{row.select}" if row.select else row.method
             # An .npz is a zip: each state is appended. With a thousand classes they cannot all be kept in memory.
-            path = self.path / "confusion" / f"{name}.npz"
+            path = _confusion(self.path, row.method, row.select)
             with (
                 zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
                 archive.open(f"state_{row.state}.npy", "w", force_zip64=True) as file,
@@ -122,7 +122,18 @@ class RunDirectory:
 
     def rows(self) -> list[Row]:
         """Read the lines back."""
-        return [Row(**record) for record in read_lines(self.path / "results.jsonl")]
+        return [row_from(record) for record in read_lines(self.path / "results.jsonl")]
+
+
+def confusion_file(run: Path, method: str, select: str | None) -> Path:
+    """The confusion matrices of a method, perhaps under a name of version 0.1."""
+    names = [method, *(former for former, name in FORMER_METHODS.items() if name == method)]
+    paths = [_confusion(run, name, select) for name in names]
+    return next((path for path in paths if path.exists()), paths[0])
+
+
+def _confusion(run: Path, method: str, select: str | None) -> Path:
+    return run / "confusion" / f"{f'{method}-{select}' if select else method}.npz"
 
 
 def _lines(records: Iterable[Mapping[str, Any]]) -> str:

@@ -5,6 +5,8 @@ from scail.training.bic import Bic
 from scail.training.distill import Distill
 from scail.training.end_to_end import EndToEnd
 from scail.training.fine_tune import FineTune
+from scail.training.frozen import Frozen
+from scail.training.frozen_random import FrozenRandom
 from scail.training.frozen_svm import FrozenSvm
 from scail.training.joint import Joint
 from scail.training.loop import TrainingDiverged
@@ -18,11 +20,13 @@ TRAINERS: dict[str, type[Trainer]] = {
     "distill": Distill,
     "bic": Bic,
     "frozen_svm": FrozenSvm,
+    "frozen": Frozen,
+    "frozen_random": FrozenRandom,
     "joint": Joint,
 }
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
-    "TRAINERS", "Balanced", "Bic", "Distill", "EndToEnd", "FineTune", "FrozenSvm", "Interrupted", "Joint", "Progress",
-    "Task", "Trained", "Trainer", "TrainingDiverged", "trainer_of",
+    "TRAINERS", "Balanced", "Bic", "Distill", "EndToEnd", "FineTune", "Frozen", "FrozenRandom", "FrozenSvm",
+    "Interrupted", "Joint", "Progress", "Task", "Trained", "Trainer", "TrainingDiverged", "trainer_of",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from torch import Generator
 from scail.config import Recipe, Schedule, Schedules
 from scail.datasets.images.batches import channel_statistics
 from scail.networks.network import Network, create_network
+from scail.networks.pretrained import weights_id
 from scail.runtime.seeds import generator_for
 from scail.training.loop import LOOP_VERSION, fit
 from scail.training.task import Task
@@ -26,11 +27,14 @@ class Joint(Trainer):
     own_layer = False
     network: str
     schedule: Schedule
+    weights: str | None = None
+    """The fingerprint of the weights that it begins with; None: fresh ones."""
 
     @classmethod
     def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
         """With the schedule of state 0."""
-        return cls(recipe.network, schedules["first"])
+        weights = recipe.weights and weights_id(recipe.network, recipe.weights)
+        return cls(recipe.network, schedules["first"], weights)
 
     def train(self, task: Task) -> Network:
         """The network after the training; its normalisation comes from these images too."""
@@ -44,7 +48,9 @@ class Joint(Trainer):
 
     def settings(self, state: int) -> dict[str, object]:
         """What decides the result."""
-        return {"trainer": "joint", "loop": LOOP_VERSION, "network": self.network, "schedule": asdict(self.schedule)}
+        schedule = asdict(self.schedule)
+        found = {"trainer": "joint", "loop": LOOP_VERSION, "network": self.network, "schedule": schedule}
+        return found | ({"weights": self.weights} if self.weights else {})
 
 
 def first_network(task: Task, name: str, outputs: int, fresh: Generator) -> Network:

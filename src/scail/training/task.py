@@ -61,6 +61,10 @@ class Task:
     """B, the images in memory."""
     carried: Mapping[str, Tensor] = field(default_factory=dict)
     """What the trainer itself left in the state before, beside the network."""
+    exemplars: int = 0
+    """How many of the images after the new ones are exemplars."""
+    exemplar_features_ED: Tensor | None = None
+    """Their features in the state before: still true, where the network does not move."""
     start: Network | None = None
     """State 0: a network to begin with, in place of a fresh one; its linear layer is made anew."""
     ranks: Ranks = ALONE

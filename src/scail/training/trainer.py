@@ -8,7 +8,9 @@ from typing import ClassVar, Protocol, Self
 from torch import Tensor
 
 from scail.config import Recipe, Schedules
-from scail.networks.network import Network
+from scail.datasets.dataset import Images
+from scail.networks.network import Network, extract_features
+from scail.runtime.ranks import ALONE, Ranks
 from scail.training.task import Task, Trained
 
 
@@ -27,6 +29,8 @@ class Trainer(Protocol):
     """Whether the network's linear layer is what it classifies with: its weights are then worth a look."""
     heeds_labels: ClassVar[bool] = True
     """Whether more images of a known class teach it their label."""
+    frozen: ClassVar[bool] = False
+    """The network never moves after state 0, and has no layer of its own: features stay true, and are taken once."""
     holds_out: ClassVar[bool] = False
     """Holds exemplars out of the training, and so needs two of a class."""
 
@@ -35,9 +39,18 @@ class Trainer(Protocol):
         """This trainer with a recipe's settings and `schedules`; `total_classes`: all that will come, if known."""
         ...
 
+    @classmethod
+    def network_name(cls, recipe: Recipe) -> str:
+        """The name of the network that it trains."""
+        return recipe.network
+
     def train(self, task: Task) -> Network:
         """The network after this state."""
         ...
+
+    def extract(self, network: Network, images: Images, ranks: Ranks = ALONE) -> Tensor:
+        """N x D features of N images, on the CPU."""
+        return extract_features(network, images, ranks)
 
     def epochs(self, state: int) -> int:
         """How many epochs this state takes."""

@@ -333,7 +333,7 @@ def test_nothing_is_written_through_a_link(folder, name):
 
 def test_a_newer_format_names_the_way_out(folder):
     set_in("scail model, format", value=99)(folder)
-    with pytest.raises(FolderError, match="format 99, this scail reads format 1: use the scail that wrote it"):
+    with pytest.raises(FolderError, match="format 99, this scail reads format 2: use the scail that wrote it"):
         IncrementalClassifier.load(folder)
 
 

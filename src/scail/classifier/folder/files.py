@@ -24,7 +24,7 @@ MANIFEST = "manifest.json"
 LOCK = "learn.lock"
 UNFINISHED = "unfinished"
 PICTURES = ("exemplars", "held-out")
-TENSOR_FILE = re.compile(r"(network|evidence)-[0-9a-f]{32}\.safetensors")
+TENSOR_FILE = re.compile(r"(network|evidence|features)-[0-9a-f]{32}\.safetensors|answer-[0-9a-f]{32}\.onnx")
 PICTURE_FILE = re.compile(r"[0-9a-f]{32}\.png")
 CLASS_FOLDER = re.compile(r"[A-Za-z0-9_-]{0,40}-[0-9a-f]{12}")
 

@@ -21,11 +21,14 @@ from scail.classifier.folder.files import (
 )  # fmt: skip
 from scail.classifier.settings import Settings, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
+from scail.config.former import FORMER_METHODS
 from scail.methods import METHODS
 from scail.networks.network import known_network
 from scail.storage.records import UnknownKey, decode
 
-FORMAT = 1
+FORMAT = 2
+_READ = (1, 2)
+"""Formats that this scail reads; 1 is that of version 0.1."""
 _KEY = "scail model, format"
 _MOST_BYTES = 256 * 2**20
 _HEX = set("0123456789abcdef")
@@ -72,10 +75,19 @@ class Manifest:
     changed: str
     scail: str
     """The version that wrote it."""
+    features: tuple[TensorFile, ...] = ()
+    """Frozen networks: features of every learned image, a file for each call."""
+    answer: TensorFile | None = None
+    """The ONNX file that answers; models of version 0.1 have none."""
+    temperature: float = 1.0
+    """Scores are divided by it before they become odds."""
+    strange: float | None = None
+    """An image that is stranger than this is unknown; None: nothing is."""
 
     def files(self) -> set[str]:
         """Every file that it names, relative to the folder."""
-        found = {self.network.name, self.evidence.name}
+        found = {self.network.name, self.evidence.name, *(file.name for file in self.features)}
+        found |= {self.answer.name} if self.answer else set()
         for one in self.classes:
             found |= {f"exemplars/{one.folder}/{digest}.png" for digest in one.exemplars}
             found |= {f"held-out/{one.folder}/{digest}.png" for digest in one.held_out}
@@ -124,7 +136,7 @@ def read_manifest(root: Path) -> tuple[Manifest, bytes]:
 def _parse(record: Any) -> Manifest:
     if not isinstance(record, dict) or _KEY not in record:
         raise DamagedModel("not the manifest of a scail model")
-    if record[_KEY] != FORMAT:
+    if record[_KEY] not in _READ:
         raise FolderError(
             f"a model of format {record[_KEY]!r}, this scail reads format {FORMAT}: use the scail that wrote it"
         )
@@ -138,7 +150,7 @@ def _parse(record: Any) -> Manifest:
     if firsts != sorted(firsts) or firsts[0] < 0:
         raise DamagedModel("states of the classes are not in order")
     manifest = Manifest(
-        settings=_settings(record["settings"]),
+        settings=_settings(record["settings"], former=record[_KEY] == 1),
         classes=classes,
         network=_tensor_file(record["network"], "network"),
         evidence=_tensor_file(record["evidence"], "evidence"),
@@ -148,6 +160,10 @@ def _parse(record: Any) -> Manifest:
         difference=_difference(record["difference"]),
         changed=_text(record["changed"], "changed"),
         scail=_text(record["scail"], "scail"),
+        features=tuple(_tensor_file(one, "features") for one in decode(list, record.get("features", []), "features")),
+        answer=_tensor_file(record["answer"], "answer") if record.get("answer") else None,
+        temperature=_temperature(record.get("temperature", 1.0)),
+        strange=decode(float | None, record.get("strange"), "strange"),
     )
     kept = sum(len(one.exemplars) + len(one.held_out) for one in classes)
     if kept > manifest.settings.memory:
@@ -218,11 +234,20 @@ def _tensor_file(record: Any, kind: str) -> TensorFile:
     return file
 
 
-def _settings(record: Any) -> Settings:
+def _temperature(value: Any) -> float:
+    found: float = decode(float, value, "temperature")
+    if not (math.isfinite(found) and found > 0):
+        raise DamagedModel(f"temperature is {found}, expected a number above 0")
+    return found
+
+
+def _settings(record: Any, former: bool) -> Settings:
     """The settings; values that this scail adds have their defaults, values that it does not know are an error."""
-    own: dict[str, Any] = decode(dict, record, "settings")
+    own: dict[str, Any] = dict(decode(dict, record, "settings"))
     if "experiment" in own:
         own = {**own, "experiment": _experiment(own["experiment"])}
+    if former:
+        own["method"] = FORMER_METHODS.get(own["method"], own["method"])
     settings: Settings = decode(Settings, own, "settings")
     check_method(settings.method, settings.memory)
     network = settings.experiment.recipe.network

@@ -14,11 +14,13 @@ from torch import Tensor
 from scail.classifier.folder.files import DamagedModel, FolderError, read_inside
 from scail.classifier.folder.manifest import Manifest, TensorFile, read_manifest
 from scail.classifier.folder.pictures import read_png
-from scail.classifier.model import Kept, Model
+from scail.classifier.model import Kept, Model, Seen
 from scail.exemplars import Memory
-from scail.heads import Evidence
-from scail.learner import Learned
+from scail.heads import Evidence, Moments
+from scail.heads.evidence import TENSORS
+from scail.learner import Learned, moments_in
 from scail.networks.network import Network, network_from
+from scail.training.trainer import check_shapes
 
 _TRIES = 20  # a reader that meets so many changes of the folder in a row gives up
 _MOST_TENSORS = 16 * 2**30
@@ -71,12 +73,13 @@ def _read(root: Path, manifest: Manifest, pictures: bool) -> Model:
         for kind, places in (("exemplars", settings.exemplar_places), ("held-out", settings.held_out_places))
     ]
     tensors = _tensors(root, manifest.evidence)
-    evidence = _evidence(root, tensors, manifest, network.feature_size, kept[0].memory)
     carried = {name.removeprefix("carried."): t for name, t in tensors.items() if name.startswith("carried.")}
     try:
         settings.trainer.check_carried(carried, len(classes), network.feature_size)
     except ValueError as error:
         raise DamagedModel(f"{root}: {error}") from error
+    moments = moments_in(carried)
+    evidence = _evidence(root, tensors, manifest, network.feature_size, kept[0].memory, moments)
     return Model(
         settings=settings,
         classes=tuple(one.name for one in classes),
@@ -87,6 +90,9 @@ def _read(root: Path, manifest: Manifest, pictures: bool) -> Model:
         history=manifest.history,
         accuracy=manifest.accuracy,
         difference=manifest.difference,
+        temperature=manifest.temperature,
+        strange=manifest.strange,
+        seen=tuple(_seen(root, file, len(classes), network.feature_size) for file in manifest.features if pictures),
     )
 
 
@@ -105,10 +111,11 @@ def _tensors(root: Path, file: TensorFile) -> dict[str, Tensor]:
 
 def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Network:
     settings, classes = manifest.settings, len(manifest.classes)
-    if weights.get("linear.bias", torch.empty(0)).shape != (classes,):
+    if not settings.trainer.frozen and weights.get("linear.bias", torch.empty(0)).shape != (classes,):
         raise DamagedModel(f"{root / manifest.network.name}: its layer is not one for {classes} classes")
     try:
-        return network_from(settings.experiment.recipe.network, settings.shape.channels, weights)
+        name = settings.trainer.network_name(settings.experiment.recipe)
+        return network_from(name, settings.shape.channels, weights)
     except ValueError as error:
         raise DamagedModel(f"{root / manifest.network.name}: {error}") from error
 
@@ -131,12 +138,39 @@ def _kept(root: Path, manifest: Manifest, kind: str, places: int, pictures: bool
     return Kept(torch.stack(images) if images else empty, memory)
 
 
+def _seen(root: Path, file: TensorFile, classes: int, feature_size: int) -> Seen:
+    """Images that were learned in one call, as numbers."""
+    tensors = _tensors(root, file)
+    try:
+        seen = Seen(**{f.name: tensors[f.name] for f in fields(Seen)})
+        check_shapes(
+            tensors,
+            {
+                "features_ND": (len(seen.labels_N), feature_size),
+                "labels_N": (len(seen.labels_N),),
+                "digests_N": (len(seen.labels_N), 16),
+            },
+        )
+    except (KeyError, ValueError) as error:
+        raise DamagedModel(f"{root / file.name}: {error}") from error
+    kinds = (torch.float32, torch.int64, torch.uint8)
+    sound = all(getattr(seen, f.name).dtype == kind for f, kind in zip(fields(Seen), kinds, strict=True))
+    if not sound or (len(seen.labels_N) and not 0 <= int(seen.labels_N.min()) <= int(seen.labels_N.max()) < classes):
+        raise DamagedModel(f"{root / file.name}: labels of classes that there are not, or numbers of another kind")
+    return seen
+
+
 def _evidence(
-    root: Path, tensors: Mapping[str, Tensor], manifest: Manifest, feature_size: int, memory: Memory
+    root: Path,
+    tensors: Mapping[str, Tensor],
+    manifest: Manifest,
+    feature_size: int,
+    memory: Memory,
+    moments: Moments | None,
 ) -> Evidence:
     """What the heads may see, of the shapes that it must have."""
     try:
-        evidence = Evidence(**{f.name: tensors[f.name] for f in fields(Evidence)})
+        evidence = Evidence(**{name: tensors[name] for name in TENSORS}, moments=moments)
     except KeyError as error:
         raise DamagedModel(f"{root / manifest.evidence.name}: has no {error}") from error
     firsts = [one.first_state for one in manifest.classes]
@@ -144,11 +178,13 @@ def _evidence(
     kept, new = len(memory), len(evidence.new_labels_M)
     expected: dict[str, Sequence[int]] = {"C": (count,), "CD": (count, feature_size), "S": (states,), "E": (kept,)}
     expected |= {"ED": (kept, feature_size), "M": (new,), "MD": (new, feature_size)}
-    for f in fields(Evidence):
-        tensor, letters = getattr(evidence, f.name), f.name.rpartition("_")[2]
-        whole = f.name.startswith(("first_state", "train_count")) or "labels" in f.name
+    if moments is not None:
+        expected["CD"] = (count, 0)  # a frozen network has no layer
+    for name in TENSORS:
+        tensor, letters = getattr(evidence, name), name.rpartition("_")[2]
+        whole = name.startswith(("first_state", "train_count")) or "labels" in name
         if tuple(tensor.shape) != tuple(expected[letters]) or tensor.dtype != (torch.int64 if whole else torch.float32):
-            raise DamagedModel(f"{root / manifest.evidence.name}: {f.name} is {tuple(tensor.shape)} of {tensor.dtype}")
+            raise DamagedModel(f"{root / manifest.evidence.name}: {name} is {tuple(tensor.shape)} of {tensor.dtype}")
     if evidence.first_state_C.tolist() != firsts or not torch.equal(evidence.exemplar_labels_E, memory.labels):
         raise DamagedModel(f"{root / manifest.evidence.name}: does not fit the manifest")
     if new and not 0 <= int(evidence.new_labels_M.min()) <= int(evidence.new_labels_M.max()) < count:

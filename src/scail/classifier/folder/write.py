@@ -24,8 +24,8 @@ from scail.classifier.folder.files import (
 )  # fmt: skip
 from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, read_manifest, to_bytes
 from scail.classifier.folder.pictures import digest_of, to_png
-from scail.classifier.model import Kept, Model
-from scail.heads import Evidence
+from scail.classifier.model import Kept, Model, Seen
+from scail.heads.evidence import TENSORS
 from scail.storage import atomic
 from scail.storage.atomic import flush, write_bytes
 
@@ -38,7 +38,7 @@ def write_model(root: Path, model: Model) -> str:
         pictures = [_write_pictures(root, kind, model, kept) for kind, kept in _kinds(model)]
         learned = model.learned
         network = _write_tensors(root, "network", learned.network.state_dict())
-        tensors = {f.name: getattr(learned.evidence, f.name) for f in fields(Evidence)}
+        tensors = {name: getattr(learned.evidence, name) for name in TENSORS}
         tensors |= {f"carried.{name}": tensor for name, tensor in learned.carried.items()}
         manifest = Manifest(
             settings=model.settings,
@@ -56,6 +56,9 @@ def write_model(root: Path, model: Model) -> str:
             difference=model.difference,
             changed=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             scail=version("scail"),
+            features=tuple(_write_tensors(root, "features", _tensors_of(seen)) for seen in model.seen),
+            temperature=model.temperature,
+            strange=model.strange,
         )
         data = to_bytes(manifest)
         flush(root)
@@ -76,8 +79,13 @@ def _write_tensors(root: Path, kind: str, tensors: dict[str, Tensor]) -> TensorF
     data = save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()})
     digest = hashlib.sha256(data).hexdigest()
     name = f"{kind}-{digest[:32]}.safetensors"
-    write_bytes(root / name, data)
+    if not (root / name).exists():  # its name is its content
+        write_bytes(root / name, data)
     return TensorFile(name, digest)
+
+
+def _tensors_of(seen: Seen) -> dict[str, Tensor]:
+    return {f.name: getattr(seen, f.name) for f in fields(Seen)}
 
 
 def _write_pictures(root: Path, kind: str, model: Model, kept: Kept) -> list[list[str]]:

@@ -8,7 +8,7 @@ from scail.heads.evidence import Evidence
 from scail.heads.linear_head import LinearHead
 
 
-def wa(evidence: Evidence) -> LinearHead:
+def ft_wa(evidence: Evidence) -> LinearHead:
     """New rows (and biases, so that it is the new scores) times mean norm of past rows / mean norm of new rows."""
     past, norms_C = evidence.past, evidence.weight_CD.norm(dim=1)
     factor_C = torch.ones_like(norms_C)
