@@ -19,7 +19,10 @@ from scail.exemplars import Memory, herding_order, random_order
 from scail.heads import Evidence, Moments
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
-from scail.training import Task, Trained, Trainer
+from scail.training import Progress, Task, Trained, Trainer
+
+_PART = 64
+"""Images of a frozen network between two reports of its progress."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,15 @@ def _features(trainer: Trainer, network: Network, task: Task, new: int) -> Tenso
     if task.exemplar_features_ED is None or not trainer.frozen:
         return trainer.extract(network, task.images, task.ranks)
     rows = torch.arange(len(task.images))
-    first, more = rows[:new], rows[new + task.exemplars :]
-    found = [trainer.extract(network, task.images[of], task.ranks) for of in (first, more) if len(of)]
-    found.insert(int(len(first) > 0), task.exemplar_features_ED)
-    return torch.cat(found)
+    fresh = torch.cat([rows[:new], rows[new + task.exemplars :]])
+    found, done = [torch.empty(0, network.feature_size)], 0
+    for part in fresh.split(_PART):
+        found.append(trainer.extract(network, task.images[part], task.ranks))
+        done += len(part)
+        task.report(Progress(done, len(fresh), len(part), unit="image"))
+    first, more = torch.cat(found).split([new, len(fresh) - new])
+    known = task.exemplar_features_ED if task.exemplars else first[:0]
+    return torch.cat([first, known, more])
 
 
 def remember(

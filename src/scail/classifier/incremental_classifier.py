@@ -15,15 +15,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scail.classifier.choices import Wishes, first_settings
-from scail.classifier.inputs import as_pixels, class_names_of, images_of, labelled
+from scail.classifier.choices import Wishes, first_settings, image_size
+from scail.classifier.inputs import Shape, Size, as_pixels, class_names_of, images_of, labelled
 from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next_state
 from scail.classifier.model import Model
-from scail.classifier.outlook import estimate, notes_on
-from scail.classifier.settings import Settings, check_method
+from scail.classifier.outlook import estimate, how_good, notes_on
+from scail.classifier.settings import Keep, Settings, check_method
 from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
-from scail.networks.network import Network, extract_features
+from scail.networks.network import Network
 from scail.networks.pretrained import start_network
 from scail.runtime.devices import make_fabric
 from scail.storage.checkpoint import Checkpoint
@@ -56,21 +56,27 @@ class IncrementalClassifier:
         mirror: bool = True,
         epochs: int | tuple[int, int] | None = None,
         seed: int = 1,
+        keep: Keep = "features",
         accelerator: str = "auto",
         verbose: bool = True,
     ) -> None:
         """Nothing is checked or made before the first `learn`.
 
-        memory: B, the images kept, over all classes. method: a name of METHODS, perhaps with a selection, as
-        "scail:herding"; "auto": icarl_duet, or lwf without a memory. backbone: a network by name, or "auto": by image
-        size, number of images and device. recipe: "auto", "quick", "paper", or an `Experiment`. backbone_weights: a
-        safetensors file, or "pretrained" with a backbone timm:<name> or efficientnet-lite0. image_size: pixels a side;
-        None: that of arrays, 64 for files. validation: share of each class, and of B, held out to measure with. mirror:
-        whether a mirrored image still is of its class. epochs: of every state, or of the first and of the later ones.
+        By default nothing is trained: a network that has seen the world is frozen, and classes are told apart by the
+        moments of its features. memory: B, the images kept, over all classes. method: a name of METHODS, perhaps with a
+        selection, as "scail:herding"; "auto": slda, on a network without pretrained weights icarl_duet (lwf without a
+        memory). backbone: a network by name, or "auto": efficientnet-lite0 with pretrained weights; for methods that
+        train, by image size, number of images and device. recipe: "auto", "quick", "paper", or an `Experiment`.
+        backbone_weights: "pretrained", or a safetensors file. image_size: pixels a side; None: that of arrays; for
+        files 224 with pretrained weights, else 64. validation: share of each class, and of B, held out to measure with.
+        mirror: whether a mirrored image still is of its class. epochs: of every state, or of the first and of the later
+        ones. keep: of a frozen network, the "features" of every learned image, so that images can be taken back, or
+        their "moments" only.
         """
         self.memory, self.method, self.backbone, self.recipe = memory, method, backbone, recipe
         self.backbone_weights, self.image_size, self.validation = backbone_weights, image_size, validation
         self.mirror, self.epochs, self.seed, self.accelerator, self.verbose = mirror, epochs, seed, accelerator, verbose
+        self.keep: Keep = keep
         self._model: Model | None = None
         self._origin: tuple[Path, str] | None = None  # the folder that it was read from or written to, and its stamp
 
@@ -152,39 +158,50 @@ class IncrementalClassifier:
             check_method(self.method, self.memory)
         elif len(self._model.exemplars.images) < len(self._model.exemplars.memory):
             raise ValueError("it was read without its pictures, and can classify but not learn; load it with them")
-        pixels = as_pixels(images, self._model.settings.shape if self._model else None, self.image_size)
+        pixels = as_pixels(images, self._model.settings.shape if self._model else None, self.first_size)
         fabric = make_fabric(self.accelerator, self._precision())
         if self._model is None:
-            settings = first_settings(self._wishes(), pixels, fabric, self._say)
+            settings = first_settings(self._wishes(), Shape(*pixels.shape[1:]), len(pixels), fabric, self._say)
         else:
             settings = self._model.settings
+            if self.epochs is not None and settings.training().epochs(self._model.calls) == 0:
+                raise ValueError(f"epochs {self.epochs}: method {settings.method} trains nothing; leave epochs out")
             settings = replace(settings, experiment=settings.experiment.with_epochs(self.epochs))
         lesson = lesson_of(self._model, settings, pixels, names)
         check_lesson(lesson, settings)
         start = self._start(settings)
         for text in notes_on(lesson, settings):
             self._say(text)
-        if self.verbose:
+        if self.verbose and settings.training().epochs(self._model.calls if self._model else 0):
             self._say(estimate(self._model, settings, lesson, fabric.device.type))
         where = Circumstances(fabric, report, checkpoint, start, self._say)
         self._model = next_state(self._model, settings, lesson, where)
         if self.verbose and self._model.accuracy is not None:
             found = self._model.accuracy
             self._say(f"on {found['images']} held-out images: top-1 {found['top1']:.1f} %, top-5 {found['top5']:.1f} %")
+        if self.verbose:
+            for text in how_good(self._model):
+                self._say(text)
 
     def _precision(self) -> str:
         return self._model.settings.experiment.machine.precision if self._model else "32-true"
 
     def _wishes(self) -> Wishes:
         return Wishes(
-            self.memory, self.method, self.backbone, self.backbone_weights is not None, self.recipe, self.validation,
-            self.mirror, self.epochs, self.seed,
+            self.memory, self.method, self.backbone, self.backbone_weights, self.recipe, self.validation, self.mirror,
+            self.epochs, self.seed, self.keep,
         )  # fmt: skip
 
     def _start(self, settings: Settings) -> Network | None:
-        if self._model is not None or self.backbone_weights is None:
+        recipe = settings.experiment.recipe
+        if self._model is not None or recipe.weights is None:
             return None
-        return start_network(settings.experiment.recipe.network, self.backbone_weights, settings.shape.channels)
+        return start_network(recipe.network, self.backbone_weights or recipe.weights, settings.shape.channels)
+
+    @property
+    def first_size(self) -> Size:
+        """How large the first images are to be."""
+        return image_size(self._wishes(), self.image_size)
 
     # Using it
 
@@ -276,7 +293,7 @@ class IncrementalClassifier:
         made = cls(
             settings.memory, settings.method, settings.experiment.recipe.network, settings.experiment,
             image_size=settings.shape.height if settings.shape.height == settings.shape.width else None,
-            validation=settings.validation, mirror=settings.mirror, seed=settings.experiment.seed,
+            validation=settings.validation, mirror=settings.mirror, seed=settings.experiment.seed, keep=settings.keep,
             accelerator=accelerator, verbose=verbose,
         )  # fmt: skip
         made._model, made._origin = model, (Path(folder).resolve(), stamp)
@@ -295,7 +312,7 @@ class IncrementalClassifier:
         network.to(self._device())
         for i in range(0, len(images), _BATCH):
             pixels = as_pixels(images[i : i + _BATCH], model.settings.shape)
-            found.append(head.scores(extract_features(network, pixels)))
+            found.append(head.scores(model.settings.training().extract(network, pixels)))
         network.cpu()
         return torch.cat(found)
 

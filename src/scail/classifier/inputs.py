@@ -43,6 +43,16 @@ class Shape:
             )
 
 
+@dataclass(frozen=True)
+class Size:
+    """How large the first images are to be, in pixels a side."""
+
+    asked: int | None = None
+    of_files: int = FILES_SIZE
+    most: int | None = None
+    """Larger arrays are scaled down to it; None: never."""
+
+
 def class_names_of(labels: Any) -> list[str]:
     """Labels as class names: text, or whole numbers as their text. Anything else is no label."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
@@ -124,7 +134,7 @@ def _of_hugging_face(table: Any) -> tuple[Any, list[str]]:
     return table[image][:], class_names_of(values)
 
 
-def as_pixels(images: Any, shape: Shape | None, image_size: int | None = None) -> Tensor:
+def as_pixels(images: Any, shape: Shape | None, size: Size | None = None) -> Tensor:
     """Images as the classifier sees them; `shape` None: the shape is found from these, the first ones."""
     images = images_of(images)
     if isinstance(images, Tensor | np.ndarray) and images.dtype != object:
@@ -132,7 +142,7 @@ def as_pixels(images: Any, shape: Shape | None, image_size: int | None = None) -
     images = images if isinstance(images, np.ndarray) else list(images)
     if len(images) == 0:
         raise ValueError("no images: expected at least one")
-    shape = shape or shape_of(images, image_size)
+    shape = shape or shape_of(images, size or Size())
     check_memory(len(images), shape)
     if isinstance(images, np.ndarray) and images.shape[1:] == (shape.height, shape.width, shape.channels):
         return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
@@ -140,13 +150,16 @@ def as_pixels(images: Any, shape: Shape | None, image_size: int | None = None) -
     return torch.from_numpy(np.ascontiguousarray(decoded.transpose(0, 3, 1, 2)))
 
 
-def shape_of(images: Any, image_size: int | None) -> Shape:
-    """The shape that a classifier takes from its first images: that of arrays; 64 pixels for others."""
+def shape_of(images: Any, size: Size) -> Shape:
+    """The shape that a classifier takes from its first images: that of arrays, unless it is too large."""
     first = images[0]
+    image_size = size.asked
     if isinstance(first, Tensor | np.ndarray):
         height, width, channels = images.shape[1:] if isinstance(images, np.ndarray) else _array_hwc(first, 0).shape
+        if image_size is None and size.most is not None and min(height, width) > size.most:
+            image_size = size.most
         return Shape(channels, image_size or height, image_size or width)
-    return Shape(3, image_size or FILES_SIZE, image_size or FILES_SIZE)
+    return Shape(3, image_size or size.of_files, image_size or size.of_files)
 
 
 def check_memory(count: int, shape: Shape) -> None:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from scail.classifier.inputs import grouped
-from scail.classifier.model import MOST_HISTORY, Kept, Model
+from scail.classifier.left_out import calibrated
+from scail.classifier.model import MOST_HISTORY, Kept, Model, Seen, digest_of_pixels
 from scail.classifier.settings import Settings
 from scail.datasets.dataset import fingerprint_of
 from scail.datasets.images.batches import Augmentation
@@ -22,7 +23,7 @@ from scail.networks.network import NETWORK_VERSION, Network
 from scail.runtime.seeds import generator_for
 from scail.storage.checkpoint import Checkpoint
 from scail.storage.store import key_of
-from scail.training import Progress, Task, Trainer
+from scail.training import Progress, Task, Trained, Trainer
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -114,7 +115,7 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
     started, new = time.time(), len(lesson.new)
     trainer = settings.training()
     task = _task(model, settings, lesson, where)
-    if where.checkpoint is not None:
+    if where.checkpoint is not None and trainer.epochs(task.state):
         task = _with_checkpoint(task, where.checkpoint(_key(model, settings, trainer, task)), where.say)
     rows = Rows(*torch.arange(len(task.images)).split([new, len(task.images) - new]))
     trained = train_state(trainer, task, rows)
@@ -125,7 +126,9 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
     exemplars = Kept.chosen(task.images, learned.memory)
     learned = replace(learned, memory=exemplars.memory)
     after = Model(settings, lesson.classes, learned, exemplars, _nothing(settings, 0, len(lesson.classes)))
-    after = _measured(model, after, lesson)
+    if settings.trainer.frozen and settings.keep == "features":
+        after = replace(after, seen=(*(model.seen if model else ()), _seen(trained, task)))
+    after = _measured(model, calibrated(after), lesson)
     record: dict[str, Any] = {"when": _now(), "new": list(lesson.new_classes), "more": list(lesson.seen_again)}
     record |= {"images": new + len(lesson.more), "epochs": trainer.epochs(task.state)}
     record |= {"seconds": round(time.time() - started, 1), "method": settings.method, "accuracy": after.accuracy}
@@ -149,8 +152,20 @@ def _task(model: Model | None, settings: Settings, lesson: Lesson, where: Circum
         past_classes=lesson.known,
         budget=settings.exemplar_places,
         carried=model.learned.carried if model else {},
+        exemplars=len(kept.images),
+        exemplar_features_ED=_known_features(model, settings),
         start=where.start,
     )
+
+
+def _known_features(model: Model | None, settings: Settings) -> Tensor | None:
+    """Of the exemplars, where the network does not move: no past image passes it again."""
+    if not settings.trainer.frozen:
+        return None
+    if model is None:
+        pretrained = settings.experiment.recipe.weights is not None
+        return torch.empty(0, 0) if pretrained else None  # else it has yet to be trained
+    return model.learned.evidence.exemplar_features_ED
 
 
 def _with_checkpoint(task: Task, checkpoint: Checkpoint, say: Callable[[str], None]) -> Task:
@@ -158,6 +173,16 @@ def _with_checkpoint(task: Task, checkpoint: Checkpoint, say: Callable[[str], No
     if begun := sum(len(entry.facts.get("losses", ())) for entry in checkpoint.stages() if entry is not None):
         say(f"a training of the same images was interrupted: it goes on in epoch {begun + 1}")
     return replace(task, checkpoint=checkpoint)
+
+
+def _seen(trained: Trained, task: Task) -> Seen:
+    """What this lesson showed for the first time, as numbers."""
+    rows = torch.arange(len(task.labels))
+    new = len(trained.new_labels)
+    fresh = torch.cat([rows[:new], rows[new + task.exemplars :]])
+    assert isinstance(task.images, Tensor)
+    digests = torch.stack([digest_of_pixels(task.images[row]) for row in fresh.tolist()])
+    return Seen(trained.features_ND[fresh], task.labels[fresh], digests)
 
 
 def _now() -> str:

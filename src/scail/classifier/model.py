@@ -5,6 +5,7 @@ Shapes: N images, C classes, E exemplars, H held-out images.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,10 +16,9 @@ from torch import Tensor
 from scail.classifier.settings import Settings, check_head, named_method
 from scail.exemplars import Memory
 from scail.heads import LinearHead
-from scail.heads.strangeness import Strangeness, strangeness_of
+from scail.heads.strangeness import Familiar, Strangeness, moments_at_hand, strangeness_of
 from scail.learner import Learned
 from scail.methods import head_of
-from scail.networks.network import extract_features
 
 MOST_HISTORY = 100
 """Calls that are written down; what came before is forgotten, so that the record stays short."""
@@ -36,6 +36,12 @@ class Kept:
         """Of these images those in the memory, which is renumbered."""
         rows = torch.arange(len(memory)).split([len(rows) for rows in memory.exemplars])
         return cls(images[memory.indices], Memory(memory.budget, tuple(rows)))
+
+
+def digest_of_pixels(image: Tensor) -> Tensor:
+    """16 bytes: a hash of an image's shape and pixels."""
+    digest = hashlib.sha256(repr(tuple(image.shape)).encode() + image.contiguous().numpy().tobytes())
+    return torch.frombuffer(bytearray(digest.digest()[:16]), dtype=torch.uint8)
 
 
 @dataclass(frozen=True)
@@ -68,8 +74,8 @@ class Model:
     """What the last call did to past classes, on images held out: per class images, correct before, correct after."""
     temperature: float = 1.0
     """Scores are divided by it before they become odds."""
-    strange: float | None = None
-    """An image that is stranger than this is unknown; None: nothing is."""
+    familiar: Familiar | None = None
+    """How similar learned images are to their classes: the scale of strangeness. None: nothing is unknown."""
     seen: tuple[Seen, ...] = ()
     """Frozen networks: every image that was learned, as numbers; one part for each call."""
 
@@ -79,11 +85,12 @@ class Model:
 
     def scores(self, images: Tensor) -> Tensor:
         """N x C scores of N uint8 images."""
-        return self.head().scores(extract_features(self.learned.network, images))
+        return self.head().scores(self.settings.training().extract(self.learned.network, images))
 
     def strangeness(self) -> Strangeness | None:
-        """How far images are from everything that was learned; None where that cannot be told."""
-        return strangeness_of(self.learned.evidence)
+        """How strange images are to it; None where that cannot be told."""
+        moments = moments_at_hand(self.learned.evidence)
+        return None if moments is None or self.familiar is None else strangeness_of(moments, self.familiar)
 
     def states(self) -> tuple[tuple[str, ...], ...]:
         """The classes that were new in each state; states of which no class is left are left out."""
@@ -95,7 +102,12 @@ class Model:
     def use(self, name: str) -> Model:
         """The same model with another head from the same trajectory: nothing is trained."""
         check_head(name, self.settings)
-        return replace(self, settings=replace(self.settings, method=named_method(name, self.settings.memory)[0]))
+        return replace(
+            self,
+            settings=replace(
+                self.settings, method=named_method(name, self.settings.memory, not self.settings.trainer.frozen)[0]
+            ),
+        )
 
 
 def counts_of(model: Model) -> Mapping[str, int]:

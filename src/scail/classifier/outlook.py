@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from scail.classifier.left_out import left_out
 from scail.classifier.lesson import Lesson
 from scail.classifier.model import Model
 from scail.classifier.settings import Settings
@@ -12,18 +13,25 @@ from scail.networks.network import create_network, describe_network
 from scail.networks.timing import duration, seconds_per_image
 from scail.runtime.seeds import generator_for
 
+_WORST = 5  # classes that are named
+
 
 def notes_on(lesson: Lesson, settings: Settings) -> list[str]:
     """What people should know before it is learned."""
     notes = []
+    recipe = settings.experiment.recipe
+    if lesson.known == 0 and settings.trainer.frozen and recipe.weights:
+        label = METHODS[settings.method].label
+        notes.append(f"network: {recipe.network}, pretrained and frozen; {label} tells its features apart")
     if lesson.new_classes:
         notes.append(f"{len(lesson.new_classes)} new class(es), {len(lesson.new)} images: {_some(lesson.new_classes)}")
     if lesson.seen_again:
         kept = "its memory is reconsidered" if settings.exemplar_places else "nothing of it is kept"
-        notes.append(
-            f"{len(lesson.more)} more images of {len(lesson.seen_again)} known class(es), {_some(lesson.seen_again)}: "
-            f"rehearsed in this state; {kept}, and its initial classifier stays as it was"
-        )
+        how = f"rehearsed in this state; {kept}, and its initial classifier stays as it was"
+        if settings.trainer.frozen:
+            how = "they count like all others of their class"
+        of = f"{len(lesson.more)} more images of {len(lesson.seen_again)} known class(es), {_some(lesson.seen_again)}"
+        notes.append(f"{of}: {how}")
         if not settings.trainer.heeds_labels:
             gains = "; what reads the exemplars (icarl, icarl_duet) gains by them" if settings.exemplar_places else ""
             label = METHODS[settings.method].label
@@ -43,6 +51,22 @@ def notes_on(lesson: Lesson, settings: Settings) -> list[str]:
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def how_good(model: Model) -> list[str]:
+    """How well learned images are classified when they are left out: in all, and the worst classes."""
+    found = left_out(model)
+    if found is None:
+        return []
+    accuracy, classes = found.accuracy, found.of_classes(model.classes)
+    text = f"left out one by one, {accuracy['images']} learned images: top-1 {accuracy['top1']:.1f} %"
+    if len(model.classes) > 5:
+        text += f", top-5 {accuracy['top5']:.1f} %"
+    worst = [f"{name} {right} of {images}" for name, (images, right) in classes.items() if right < images]
+    if worst:
+        more = f", and {len(worst) - _WORST} more" if len(worst) > _WORST else ""
+        text += f"; worst classes: {', '.join(worst[:_WORST])}{more}"
+    return [text]
 
 
 def estimate(model: Model | None, settings: Settings, lesson: Lesson, device: str) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from scail.classifier.inputs import Shape
 from scail.config import Experiment, Select
-from scail.config.recipes import DEFAULT_METHOD, WITHOUT_MEMORY
+from scail.config.recipes import DEFAULT_METHOD, FROZEN_METHOD, WITHOUT_MEMORY
 from scail.methods import METHODS, split_name
 from scail.training import TRAINERS, Trainer, trainer_of
 
 DEFAULT_SELECT: Select = "herding"
+Keep = Literal["features", "moments"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Settings:
     shape: Shape
     experiment: Experiment
     """Network, schedules and all other settings of training and heads."""
+    keep: Keep = "features"
+    """Frozen networks: what is kept of learned images, beside the exemplars. features: those of each. moments: sums."""
 
     @property
     def trainer(self) -> type[Trainer]:
@@ -50,17 +54,20 @@ class Settings:
         return self.memory - self.held_out_places
 
 
-def named_method(name: str, memory: int) -> tuple[str, Select | None]:
-    """The method that is meant, `auto` being what is best with this memory, and the selection if one is named."""
+def named_method(name: str, memory: int, trained: bool = False) -> tuple[str, Select | None]:
+    """The method that is meant, and the selection if one is named. `auto` is the best frozen one, or, of those that
+    are `trained`, the best with this memory."""
     method, named = split_name(name)
-    return (DEFAULT_METHOD if memory else WITHOUT_MEMORY) if method == "auto" else method, named
+    if method == "auto":
+        method = (DEFAULT_METHOD if memory else WITHOUT_MEMORY) if trained else FROZEN_METHOD
+    return method, named
 
 
-def check_method(name: str, memory: int) -> tuple[str, Select | None]:
+def check_method(name: str, memory: int, trained: bool = False) -> tuple[str, Select | None]:
     """The method and its selection, if a classifier that keeps learning can use it with this memory."""
     if memory < 0:
         raise ValueError(f"memory is {memory} images, expected 0 or more")
-    method, named = named_method(name, memory)
+    method, named = named_method(name, memory, trained)
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; known: auto, {', '.join(open_methods(memory))}")
     if TRAINERS[METHODS[method].trainer].at_once:
@@ -92,7 +99,7 @@ def heads_on(settings: Settings) -> list[str]:
 
 def check_head(name: str, settings: Settings) -> None:
     """An error, unless this method's head can be read from this classifier's trajectory."""
-    method, named = named_method(name, settings.memory)
+    method, named = named_method(name, settings.memory, not settings.trainer.frozen)
     able = heads_on(settings)
     if method not in able or named not in (None, settings.select):
         chosen = f"{settings.select} exemplars" if settings.select else "no memory"

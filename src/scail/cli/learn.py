@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from scail.config import FILES_SIZE, DataSettings
+from scail.config import DataSettings
 
 if TYPE_CHECKING:
     from scail.classifier.incremental_classifier import IncrementalClassifier
@@ -47,7 +47,8 @@ class LearnCommand:
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """How it learns and classifies: a name of `scail methods`.
     A model that has learned can change to methods that read the same training.
-    Default: icarl_duet, or lwf without a memory."""
+    Default: slda on a pretrained network, which trains nothing; where a network is trained, icarl_duet, or lwf without
+    a memory."""
     validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
     """* Share of each class, and of B, that is held out to measure with, as 0.1. Default: none."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
@@ -64,7 +65,11 @@ class LearnCommand:
     """* How long and how fast to train. Default: auto, by the number of images.
     quick and paper: as in `scail run`."""
     image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """* Side of the images in pixels. Default for image files: 64."""
+    """* Side of the images in pixels. Default for image files: 224 with pretrained weights, else 64."""
+    keep: Literal["features", "moments"] | None = None
+    """* Frozen methods: what is kept of learned images, beside the B images. Default: features.
+    features: those of each image, as numbers. They are needed to forget completely and to take images back.
+    moments: sums over all images. The model stays smaller."""
     no_mirror: bool = False
     """* Do not mirror images in training: for characters, signs and whatever else has a left and a right."""
     broken: Literal["error", "skip"] = "error"
@@ -160,7 +165,7 @@ def read_data(
     size = shape.height if shape else clf.image_size
     settings = DataSettings(broken=broken)
     if not is_embedded(data):  # those have a size of their own, and are scaled later where need be
-        settings = replace(settings, image_size=size or FILES_SIZE)
+        settings = replace(settings, image_size=size or clf.first_size.of_files)
     split, names, mirror = load_part(data, settings, test)
     if classes is not None:
         wanted = [name.strip() for name in classes.split(",")]
@@ -185,7 +190,7 @@ def _new(command: LearnCommand) -> IncrementalClassifier:
     return IncrementalClassifier(**{"method": command.method or "auto", **given})
 
 
-_FIXED = ("memory", "validation", "backbone", "backbone_weights", "recipe", "image_size", "seed")
+_FIXED = ("memory", "validation", "backbone", "backbone_weights", "recipe", "image_size", "keep", "seed")
 
 
 def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
@@ -193,7 +198,7 @@ def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
     settings = clf.model_.settings
     now: dict[str, Any] = {
         "memory": settings.memory, "validation": settings.validation, "backbone": settings.experiment.recipe.network,
-        "image_size": settings.shape.height, "seed": settings.experiment.seed,
+        "image_size": settings.shape.height, "seed": settings.experiment.seed, "keep": settings.keep,
     }  # fmt: skip
     for name in ("backbone_weights", "recipe"):
         if getattr(command, name) not in (None, "auto"):
@@ -235,7 +240,7 @@ def progress_bar() -> Iterator[Callable[[Progress], None]]:
             task,
             total=progress.epochs,
             completed=progress.epoch,
-            description=f"epoch {progress.epoch}/{progress.epochs}",
+            description=f"{progress.unit} {progress.epoch}/{progress.epochs}",
         )
 
 

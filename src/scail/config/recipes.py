@@ -114,8 +114,10 @@ def _of_paper(dataset: str, recipe: Recipe, image_size: int | None) -> Experimen
 
 PRETRAINED_NETWORK = "efficientnet-lite0@224"
 """What `pretrained` means where no network is named."""
+FROZEN_METHOD = "slda"
+"""What a classifier that keeps learning uses on a network that has seen the world: method `auto`."""
 DEFAULT_METHOD, WITHOUT_MEMORY = "icarl_duet", "lwf"
-"""What a classifier that keeps learning uses with a memory and without one: method `auto`."""
+"""What it uses where it trains a network, with a memory and without one."""
 
 
 def learning(images: int, pixels: int, network: str, started: bool = False) -> Experiment:

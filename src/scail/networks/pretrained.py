@@ -78,6 +78,8 @@ def start_network(name: str, weights: str | Path, channels: int) -> Network:
 
 def weights_id(name: str, weights: str | Path) -> str:
     """What tells these weights from any others: a state that began with them has it in its key."""
+    if str(weights).startswith("sha256:"):
+        return str(weights).removeprefix("sha256:")
     if str(weights) != PRETRAINED:
         return hashlib.sha256(_bytes_of(Path(weights))).hexdigest()
     if found := lite_name(name):

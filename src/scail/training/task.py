@@ -33,6 +33,8 @@ class Progress:
     """Images of the last batch."""
     loss: float | None = None
     """Mean training loss of the epoch that just ended."""
+    unit: str = "epoch"
+    """What is counted: epochs, or images where nothing is trained."""
 
 
 @dataclass(frozen=True)

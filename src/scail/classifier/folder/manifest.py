@@ -22,6 +22,7 @@ from scail.classifier.folder.files import (
 from scail.classifier.settings import Settings, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
 from scail.config.former import FORMER_METHODS
+from scail.heads.strangeness import Familiar
 from scail.methods import METHODS
 from scail.networks.network import known_network
 from scail.storage.records import UnknownKey, decode
@@ -81,8 +82,8 @@ class Manifest:
     """The ONNX file that answers; models of version 0.1 have none."""
     temperature: float = 1.0
     """Scores are divided by it before they become odds."""
-    strange: float | None = None
-    """An image that is stranger than this is unknown; None: nothing is."""
+    familiar: Familiar | None = None
+    """The scale of strangeness; None: nothing is unknown."""
 
     def files(self) -> set[str]:
         """Every file that it names, relative to the folder."""
@@ -163,7 +164,7 @@ def _parse(record: Any) -> Manifest:
         features=tuple(_tensor_file(one, "features") for one in decode(list, record.get("features", []), "features")),
         answer=_tensor_file(record["answer"], "answer") if record.get("answer") else None,
         temperature=_temperature(record.get("temperature", 1.0)),
-        strange=decode(float | None, record.get("strange"), "strange"),
+        familiar=_familiar(record.get("familiar")),
     )
     kept = sum(len(one.exemplars) + len(one.held_out) for one in classes)
     if kept > manifest.settings.memory:
@@ -238,6 +239,13 @@ def _temperature(value: Any) -> float:
     found: float = decode(float, value, "temperature")
     if not (math.isfinite(found) and found > 0):
         raise DamagedModel(f"temperature is {found}, expected a number above 0")
+    return found
+
+
+def _familiar(record: Any) -> Familiar | None:
+    found: Familiar | None = decode(Familiar | None, record, "familiar")
+    if found is not None and not all(math.isfinite(value) for value in asdict(found).values()):
+        raise DamagedModel(f"familiar is {record}, expected numbers")
     return found
 
 

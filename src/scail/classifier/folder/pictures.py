@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from io import BytesIO
 from pathlib import Path
 
@@ -13,12 +12,13 @@ from torch import Tensor
 
 from scail.classifier.folder.files import DamagedModel, FolderError, read_inside
 from scail.classifier.inputs import Shape
+from scail.classifier.model import digest_of_pixels
 from scail.datasets.images.decode import BROKEN
 
 
 def digest_of(image: Tensor) -> str:
     """A hash of an image's shape and pixels: the name of its file, and its checksum."""
-    return hashlib.sha256(repr(tuple(image.shape)).encode() + image.contiguous().numpy().tobytes()).hexdigest()[:32]
+    return digest_of_pixels(image).numpy().tobytes().hex()
 
 
 def to_png(image: Tensor) -> bytes:

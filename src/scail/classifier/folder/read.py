@@ -91,7 +91,7 @@ def _read(root: Path, manifest: Manifest, pictures: bool) -> Model:
         accuracy=manifest.accuracy,
         difference=manifest.difference,
         temperature=manifest.temperature,
-        strange=manifest.strange,
+        familiar=manifest.familiar,
         seen=tuple(_seen(root, file, len(classes), network.feature_size) for file in manifest.features if pictures),
     )
 

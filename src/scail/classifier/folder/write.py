@@ -58,7 +58,7 @@ def write_model(root: Path, model: Model) -> str:
             scail=version("scail"),
             features=tuple(_write_tensors(root, "features", _tensors_of(seen)) for seen in model.seen),
             temperature=model.temperature,
-            strange=model.strange,
+            familiar=model.familiar,
         )
         data = to_bytes(manifest)
         flush(root)

@@ -1,0 +1,119 @@
+"""How good a classifier is, without a held-out image: each learned image, by the classifier that never saw it.
+
+For heads that are made of moments there is a closed form: nothing is learned anew. The same scores make odds of the
+scores, and say how strange a known image may be.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from scail.classifier.model import Model
+from scail.evaluation import top_k_accuracy
+from scail.heads.strangeness import Familiar, moments_at_hand, similar_left_out
+from scail.methods import METHODS
+
+KNOWN_SHARE = 0.95
+"""So many of the learned images are not unknown."""
+_MOST, _MOST_A_CLASS = 5000, 50  # images that are looked at: enough for every number here, whatever was learned
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Scores of learned images, each by the classifier that never saw it."""
+
+    scores_NC: Tensor
+    labels_N: Tensor
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """Top-1 and top-5 in percent, and how many images there are."""
+        top1, top5 = (top_k_accuracy(self.scores_NC, self.labels_N, k) for k in (1, 5))
+        return {"top1": top1, "top5": top5, "images": len(self.labels_N)}
+
+    def of_classes(self, classes: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+        """Per class how many images there are, and how many of them are right; the worst first."""
+        right = self.scores_NC.argmax(1) == self.labels_N
+        images, good = (torch.bincount(at, minlength=len(classes)) for at in (self.labels_N, self.labels_N[right]))
+        found = {name: (n, k) for name, n, k in zip(classes, images.tolist(), good.tolist(), strict=True) if n}
+        return dict(sorted(found.items(), key=lambda item: item[1][1] / item[1][0]))
+
+
+def left_out(model: Model) -> LeftOut | None:
+    """Of all images that are kept as numbers, a few of each class; None where there is no closed form for them."""
+    closed_form, moments = METHODS[model.settings.method].left_out, model.learned.evidence.moments
+    if closed_form is None or moments is None:
+        return None
+    features_ND, labels_N = _at_hand(model)
+    others = moments.count_C[labels_N] > 1  # the only image of its class cannot be left out
+    features_ND, labels_N = features_ND[others], labels_N[others]
+    if len(labels_N) == 0:
+        return None
+    return LeftOut(closed_form(moments, features_ND, labels_N), labels_N)
+
+
+def _at_hand(model: Model) -> tuple[Tensor, Tensor]:
+    """Features and labels of learned images: of all calls, or, where they were not kept, of exemplars and new ones."""
+    evidence = model.learned.evidence
+    if model.seen:
+        features = torch.cat([seen.features_ND for seen in model.seen])
+        labels = torch.cat([seen.labels_N for seen in model.seen])
+    else:
+        past = evidence.exemplar_labels_E < evidence.past
+        features = torch.cat([evidence.exemplar_features_ED[past], evidence.new_features_MD])
+        labels = torch.cat([evidence.exemplar_labels_E[past], evidence.new_labels_M])
+    each = max(2, min(_MOST_A_CLASS, _MOST // max(1, len(evidence.bias_C))))
+    rows = [_spread((labels == c).nonzero().flatten(), each) for c in torch.unique(labels).tolist()]
+    chosen = torch.cat(rows) if rows else torch.empty(0, dtype=torch.int64)
+    chosen = _spread(chosen, _MOST)
+    return features[chosen], labels[chosen]
+
+
+def _spread(rows: Tensor, most: int) -> Tensor:
+    """At most so many of the rows, evenly over all of them."""
+    return rows if len(rows) <= most else rows[torch.linspace(0, len(rows) - 1, most).round().long()]
+
+
+def calibrated(model: Model) -> Model:
+    """With a temperature that makes odds of its scores, and the scale on which it tells the unknown."""
+    found = left_out(model)
+    features_ND, labels_N = _at_hand(model)
+    if found is not None:
+        temperature = best_temperature(found.scores_NC, found.labels_N)
+    else:  # what it was trained on: odds will be somewhat too sure
+        temperature = best_temperature(model.head().scores(features_ND), labels_N) if len(labels_N) else 1.0
+    return replace(model, temperature=temperature, familiar=_familiar(model, features_ND, labels_N))
+
+
+def _familiar(model: Model, features_ND: Tensor, labels_N: Tensor) -> Familiar | None:
+    moments = moments_at_hand(model.learned.evidence)
+    if moments is None:
+        return None
+    others = moments.count_C[labels_N] > 1
+    if not bool(others.any()):
+        return None
+    return Familiar.of(similar_left_out(moments, features_ND[others], labels_N[others]), KNOWN_SHARE)
+
+
+def best_temperature(scores_NC: Tensor, labels_N: Tensor) -> float:
+    """The temperature under which the true classes have the highest odds, of values that grow by a twentieth.
+
+    >>> best_temperature(torch.tensor([[9.0, 0.0], [9.0, 0.0]]), torch.tensor([0, 1])) > 100
+    True
+    """
+    scores_NC = scores_NC.double().clamp(min=-1e30)
+    possible = scores_NC.gather(1, labels_N[:, None])[:, 0] > -1e29
+    scores_NC, labels_N = scores_NC[possible], labels_N[possible]
+    if len(labels_N) == 0 or scores_NC.shape[1] < 2:
+        return 1.0
+    scores_NC = scores_NC - scores_NC.amax(1, keepdim=True)
+
+    def loss(temperature: float) -> float:
+        logs = torch.log_softmax(scores_NC / temperature, dim=1)
+        return float(-logs.gather(1, labels_N[:, None]).mean())
+
+    return min((math.exp(power / 20) for power in range(-230, 139)), key=loss)
