@@ -9,12 +9,12 @@ Shapes: C classes, P past ones, D features.
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from scail import __version__
 from scail.classifier.answering import ANSWER_FORMAT, Answer, Answerer
 from scail.classifier.model import Model
 from scail.classifier.scaling import Piece, picture_graph, scaled_picture, scaling_piece
@@ -35,7 +35,7 @@ def answer_graph(model: Model, former: bytes | None = None) -> bytes:
 
     shape, classes = model.settings.shape, len(model.classes)
     told = {
-        "scail format": ANSWER_FORMAT, "scail": __version__, "method": model.settings.method,
+        "scail format": ANSWER_FORMAT, "scail": version("scail"), "method": model.settings.method,
         "classes": json.dumps(model.classes, ensure_ascii=False),
         "shape": f"{shape.channels} x {shape.height} x {shape.width}",
         "strange": "" if model.strange is None else repr(model.strange),
