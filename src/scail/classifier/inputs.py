@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scail.classifier.answering import read_picture
-from scail.classifier.scaling import scaled_picture
+from scail.classifier.picture_scaling import scaled_picture
 from scail.config import FILES_SIZE
 from scail.datasets.images.decode import in_colour
 

@@ -215,7 +215,7 @@ def _graph(folder: Path, method: str | None) -> bytes:
     if method is None:
         with contextlib.suppress(NoAnswerFile):
             return answer_file(folder)[1]
-    from scail.classifier.answer import answer_graph
+    from scail.classifier.answer_graph import answer_graph
 
     return answer_graph(_load(folder, method).model_)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from scail.classifier.answer import answer_graph
+from scail.classifier.answer_graph import answer_graph
 from scail.classifier.answering import answer_file
 from scail.classifier.folder.files import (
     CLASS_FOLDER,

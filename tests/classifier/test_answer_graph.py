@@ -7,11 +7,11 @@ import pytest
 import torch
 from PIL import Image
 
-from scail.classifier import answer
-from scail.classifier.answer import answer_graph
+from scail.classifier import answer_graph as module
+from scail.classifier.answer_graph import answer_graph
 from scail.classifier.answering import Answerer
 from scail.classifier.inputs import Shape
-from scail.classifier.scaling import scaled_picture
+from scail.classifier.picture_scaling import scaled_picture
 from scail.classifier.settings import heads_on
 from scail.heads import LinearHead
 from scail.heads.strangeness import Strangeness
@@ -62,7 +62,7 @@ def test_a_network_that_is_the_same_is_taken_from_the_file_before(monkeypatch):
     clf = little().learn(*little_images("a", "b"))
     before = answer_graph(clf.model_)
     with monkeypatch.context() as patched:
-        patched.setattr(answer, "features_graph", lambda *given: pytest.fail("exported"))
+        patched.setattr(module, "features_graph", lambda *given: pytest.fail("exported"))
         assert answer_graph(clf.model_, before) == before
     clf.learn(*little_images("c"))
     assert odds_of(answer_graph(clf.model_, before), little_images("a")[0]).shape == (6, 3)
@@ -122,7 +122,7 @@ def test_strangeness_is_told_and_its_threshold_decides(monkeypatch):
 
 def test_a_file_that_answers_something_else_is_not_made(monkeypatch):
     clf = little().learn(*little_images("a", "b"))
-    monkeypatch.setattr(answer, "extract_features", lambda network, images: torch.ones(1, network.feature_size) * 9)
+    monkeypatch.setattr(module, "extract_features", lambda network, images: torch.ones(1, network.feature_size) * 9)
     with pytest.raises(RuntimeError, match="onnxruntime gives other odds than torch, by up to"):
         answer_graph(clf.model_)
 

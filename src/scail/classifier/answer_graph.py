@@ -17,7 +17,7 @@ from torch import Tensor
 
 from scail.classifier.answering import ANSWER_FORMAT, Answer, Answerer
 from scail.classifier.model import Model
-from scail.classifier.scaling import Piece, picture_graph, scaled_picture, scaling_piece
+from scail.classifier.picture_scaling import Piece, picture_graph, scaled_picture, scaling_piece
 from scail.heads import LinearHead
 from scail.heads.strangeness import Strangeness
 from scail.networks.network import extract_features
