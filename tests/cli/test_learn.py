@@ -117,6 +117,12 @@ def test_predict_names_what_it_cannot_read_and_goes_on(model, run, tmp_path, mon
     assert "there is no model here" in run("predict", tmp_path / "first", one)[2]
 
 
+def test_unknown_needs_a_model_that_can_tell(model, run, tmp_path):
+    one = tmp_path / "first" / "ant" / "0.png"
+    code, _, error = run("predict", model, one, "--unknown")
+    assert code == 2 and "cannot tell the unknown from the known" in error
+
+
 def test_predict_and_python_agree(model, run, tmp_path):
     from scail import IncrementalClassifier
 

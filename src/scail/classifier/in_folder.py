@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from scail.classifier.folder import locked, read_model, sweep, write_model
-from scail.classifier.folder.files import MANIFEST, clear_errors
+from scail.classifier.folder.files import clear_errors
+from scail.classifier.folder.record import MANIFEST
 from scail.classifier.forgetting import without_class
 from scail.classifier.incremental_classifier import IncrementalClassifier
 from scail.training import Progress

@@ -211,7 +211,8 @@ class IncrementalClassifier:
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:
         """N x C: the softmax of the scores. But for the layer as it was trained (ft) it is an order, not odds."""
-        found: NDArray[np.float32] = self._scores(images).softmax(1).numpy()
+        scores = self._scores(images) / self._learned().temperature
+        found: NDArray[np.float32] = scores.softmax(1).numpy()
         return found
 
     def decision_function(self, images: Any) -> NDArray[np.float32]:
@@ -223,7 +224,7 @@ class IncrementalClassifier:
         """For each image its k best classes (fewer where fewer can be predicted) with their probabilities."""
         if k < 1:
             raise ValueError(f"k is {k}, expected 1 or more")
-        scores = self._scores(images)
+        scores = self._scores(images) / self._learned().temperature
         best = scores.topk(min(k, len(self.classes_)), dim=1)
         chances = scores.softmax(1).gather(1, best.indices)  # may be 0 for a class that can be predicted all the same
         return [

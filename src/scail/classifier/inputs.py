@@ -9,18 +9,17 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from scail.classifier.answering import read_picture
+from scail.classifier.picture_scaling import scaled_picture
 from scail.config import FILES_SIZE
-from scail.datasets.images.decode import BrokenImage, in_colour, middle_square, open_turned, read_region
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from scail.datasets.images.decode import in_colour
 
 MOST_BYTES = 8 * 2**30
 """Images of one call are decoded into memory: so much of it at most."""
@@ -175,51 +174,17 @@ def check_memory(count: int, shape: Shape) -> None:
 def one_image(image: Any, shape: Shape, i: int) -> Pixels:
     """height x width x channels: one image of any kind; the middle of it is scaled."""
     if isinstance(image, str | Path):
-        return _of_file(image, shape)
+        return scaled_picture(read_picture(image), shape)
     if isinstance(image, Tensor | np.ndarray):
         array = _array_hwc(image, i)
         if array.shape == (shape.height, shape.width, shape.channels):
             return array
-        from PIL.Image import fromarray
-
-        return _scaled(fromarray(array[:, :, 0] if array.shape[2] == 1 else array), shape)
+        return scaled_picture(array if array.shape[2] == 3 else array.repeat(3, axis=2), shape)
     if hasattr(image, "convert") and hasattr(image, "resize"):
         from PIL.ImageOps import exif_transpose
 
-        return _scaled(exif_transpose(image), shape)
+        return scaled_picture(np.asarray(in_colour(exif_transpose(image))), shape)
     raise ValueError(f"image {i} is a {type(image).__name__}: expected an array, a tensor, a path or a PIL image")
-
-
-def _of_file(path: str | Path, shape: Shape) -> Pixels:
-    if not Path(path).is_file():
-        raise BrokenImage(f"{path}: no such image")
-    if shape.height == shape.width:
-        return _in_channels(read_region(path, middle_square, shape.height), shape)
-    try:
-        return _scaled(open_turned(Path(path)), shape)
-    except (OSError, ValueError, SyntaxError) as error:
-        raise BrokenImage(f"{path}: cannot be read as an image ({error})") from error
-
-
-def _scaled(image: Image, shape: Shape) -> Pixels:
-    """The middle of the image in the shape's proportions, scaled."""
-    from PIL.Image import Resampling
-
-    ratio = shape.width / shape.height
-    width, height = min(image.width, image.height * ratio), min(image.height, image.width / ratio)
-    left, top = (image.width - width) / 2, (image.height - height) / 2
-    region = in_colour(image).resize(
-        (shape.width, shape.height), Resampling.BILINEAR, box=(left, top, left + width, top + height)
-    )
-    return _in_channels(np.asarray(region), shape)
-
-
-def _in_channels(colour: Pixels, shape: Shape) -> Pixels:
-    if shape.channels == 3:
-        return colour
-    from PIL.Image import fromarray
-
-    return np.asarray(fromarray(colour).convert("L"))[:, :, None]
 
 
 def _array_nhwc(images: Tensor | NDArray[Any]) -> Pixels:

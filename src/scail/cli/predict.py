@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import sys
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +17,10 @@ import tyro
 from scail.cli.learn import ModelFolder
 
 if TYPE_CHECKING:
+    from scail.classifier.answering import Answerer
     from scail.classifier.incremental_classifier import IncrementalClassifier
 
-_BATCH = 256
+_THREADS = 2  # that decode pictures ahead
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,11 @@ class PredictCommand:
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Classify with another method that reads the same training, a name of `scail methods`. Default: the model's."""
     json: bool = False
-    """One JSON object per line: the path, and the classes with their probabilities."""
+    """One JSON object per line: the path, the classes with their probabilities, and whether it is unknown."""
     csv: bool = False
     """CSV with a header: path, rank, class, probability."""
+    unknown: bool = False
+    """Say `unknown` of a picture that is like nothing the model has learned."""
 
     def __call__(self) -> None:
         """Classify, line by line."""
@@ -51,22 +56,32 @@ class PredictCommand:
         if self.top < 1:
             raise ValueError(f"--top {self.top}: expected 1 or more")
         paths = list(_images(self.paths))
-        clf = _load(self.model, self.method)
+        answerer = _answerer(self.model, self.method)
+        if self.unknown and answerer.strange is None:
+            raise ValueError(
+                f"--unknown: {self.model} cannot tell the unknown from the known; a model whose network is frozen can"
+            )
         table = csv.writer(sys.stdout, lineterminator="\n")
         if self.csv:
             table.writerow(("path", "rank", "class", "probability"))
         broken = 0
-        for begin in range(0, len(paths), _BATCH):
-            sound, pixels = _readable(paths[begin : begin + _BATCH], clf)
-            broken += len(paths[begin : begin + _BATCH]) - len(sound)
-            for path, best in zip(sound, clf.top_k(pixels, self.top), strict=True):
-                if self.json:
-                    found = [{"class": name, "probability": chance} for name, chance in best]
-                    print(json.dumps({"path": path, "top": found}, ensure_ascii=False))
-                elif self.csv:
-                    table.writerows((path, rank, name, f"{p:.6f}") for rank, (name, p) in enumerate(best, 1))
-                else:
-                    print(f"{path}\t" + "\t".join(f"{name} {100 * p:.1f} %" for name, p in best))
+        for path, picture in _pictures(paths):
+            if isinstance(picture, ValueError):
+                broken += 1
+                print(f"scail: {picture}", file=sys.stderr)
+                continue
+            answer = answerer.answer(picture)
+            best = [(answerer.classes[c], float(answer.odds[c])) for c in answer.top(self.top)]
+            hidden = self.unknown and answer.unknown
+            if self.json:
+                found = [{"class": name, "probability": chance} for name, chance in best]
+                print(json.dumps({"path": path, "top": found, "unknown": answer.unknown}, ensure_ascii=False))
+            elif self.csv:
+                rows = [("unknown", "")] if hidden else [(name, f"{p:.6f}") for name, p in best]
+                table.writerows((path, rank, *row) for rank, row in enumerate(rows, 1))
+            else:
+                said = ["unknown"] if hidden else [f"{name} {100 * p:.1f} %" for name, p in best]
+                print(f"{path}\t" + "\t".join(said))
             sys.stdout.flush()
         if broken:
             raise ValueError(f"{broken} of {len(paths)} images could not be read; the others are classified")
@@ -113,7 +128,9 @@ class EvaluateCommand:
 class ExportCommand:
     """Write a model as one file that other programs can run.
 
-    The file is ONNX. Images go in as uint8, scores come out. The names of the classes are in its metadata.
+    The file is ONNX, the very one that `scail predict` runs. A picture of any size goes in (`picture`: uint8, height x
+    width x 3, red, green, blue). Out come `odds` and `scores`, a number per class, and `strangeness`. The names of the
+    classes are in its metadata, and `strange`: a picture that is stranger is unknown.
 
       scail export pets --onnx pets.onnx
     """
@@ -127,11 +144,14 @@ class ExportCommand:
 
     def __call__(self) -> None:
         """Write the file."""
-        from scail.classifier.export import export_onnx
+        from scail.classifier.answering import Answerer
+        from scail.storage.atomic import write_bytes
 
-        clf = _load(self.model, self.method)
-        export_onnx(clf.model_, self.onnx)
-        print(f"{self.onnx}: {len(clf.classes_)} classes, method {clf.model_.settings.method}; input: uint8 images")
+        graph = _graph(self.model, self.method)
+        told = Answerer(graph, str(self.model))
+        self.onnx.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(self.onnx, graph)
+        print(f"{self.onnx}: {len(told.classes)} classes, method {told.method}; input: a picture, uint8, any size")
 
 
 def _images(paths: tuple[str, ...]) -> Iterator[str]:
@@ -154,21 +174,50 @@ def _images(paths: tuple[str, ...]) -> Iterator[str]:
             yield path
 
 
-def _readable(paths: list[str], clf: IncrementalClassifier) -> tuple[list[str], Any]:
-    """Those of the images that can be read, and their pixels."""
-    import numpy as np
-
-    from scail.classifier.inputs import one_image
+def _pictures(paths: list[str]) -> Iterator[tuple[str, Any]]:
+    """Every path with its pixels, or with the error; some are decoded ahead."""
+    from scail.classifier.answering import read_picture
     from scail.datasets.images.decode import BrokenImage
 
-    sound, pixels, shape = [], [], clf.model_.settings.shape
-    for i, path in enumerate(paths):
+    def read(path: str) -> Any:
         try:
-            pixels.append(one_image(path, shape, i))
-            sound.append(path)
+            return read_picture(path)
         except BrokenImage as error:
-            print(f"scail: {error}", file=sys.stderr)
-    return sound, np.stack(pixels) if pixels else []
+            return error
+
+    if len(paths) == 1:
+        yield paths[0], read(paths[0])
+        return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        ahead = deque[tuple[str, Future[Any]]]()
+        for path in paths:
+            ahead.append((path, pool.submit(read, path)))
+            if len(ahead) > 2 * _THREADS:  # so many pictures are in memory, whatever their number
+                first, found = ahead.popleft()
+                yield first, found.result()
+        for path, found in ahead:
+            yield path, found.result()
+
+
+def _answerer(folder: Path, method: str | None) -> Answerer:
+    """What answers; with the method that the model has, no torch is imported."""
+    from scail.classifier.answering import Answerer
+
+    return Answerer(_graph(folder, method), str(folder))
+
+
+def _graph(folder: Path, method: str | None) -> bytes:
+    """The file that answers; for another method, and for a model of version 0.1, it is made now."""
+    from scail.classifier.answering import NoAnswerFile, answer_file
+
+    if method is None:
+        with contextlib.suppress(NoAnswerFile):
+            return answer_file(folder)[1]
+    from scail.classifier.answer_graph import answer_graph
+
+    return answer_graph(_load(folder, method).model_)
 
 
 def _load(folder: Path, method: str | None) -> IncrementalClassifier:

@@ -30,7 +30,7 @@ def exported_graph(module: nn.Module, images: Tensor, output: str) -> bytes:
         warnings.simplefilter("ignore")  # the exporter's own remarks on what it folds, and that a newer one exists
         torch.onnx.export(
             module.eval(), (images,), file, dynamo=False,  # type: ignore[arg-type]
-            opset_version=17,
+            opset_version=18,
             input_names=["images"], output_names=[output],
             dynamic_axes={"images": {0: "n"}, output: {0: "n"}},
         )  # fmt: skip
@@ -121,7 +121,7 @@ _making = Lock()
 
 def frozen_features(network: Network, height: int, width: int, threads: int = 1) -> FrozenFeatures:
     """The features of this network, made once for each set of weights and image size; the latest few are kept."""
-    key = (network.name, _digest(network), height, width, threads)
+    key = (network.name, features_digest(network), height, width, threads)
     with _making:
         found = _made.pop(key, None) or FrozenFeatures(network, height, width, threads)
         _made[key] = found  # now the latest
@@ -130,7 +130,7 @@ def frozen_features(network: Network, height: int, width: int, threads: int = 1)
     return found
 
 
-def _digest(network: Network) -> str:
+def features_digest(network: Network) -> str:
     """Of all that features depend on: the linear layer may change."""
     digest = hashlib.sha256()
     for key, tensor in network.state_dict().items():

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
-import os
 import re
-import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from scail.classifier.folder.record import MANIFEST, TENSOR_FILE, FolderError
 from scail.storage import lock
 from scail.storage.checkpoint import Checkpoint
 from scail.storage.entry import Entry
 from scail.storage.lock import claim
 
 _SECONDS_BETWEEN = 5.0  # of an unfinished training on the disk
-MANIFEST = "manifest.json"
 LOCK = "learn.lock"
 UNFINISHED = "unfinished"
 PICTURES = ("exemplars", "held-out")
-TENSOR_FILE = re.compile(r"(network|evidence|features)-[0-9a-f]{32}\.safetensors|answer-[0-9a-f]{32}\.onnx")
 PICTURE_FILE = re.compile(r"[0-9a-f]{32}\.png")
 CLASS_FOLDER = re.compile(r"[A-Za-z0-9_-]{0,40}-[0-9a-f]{12}")
-
-
-class FolderError(ValueError):
-    """The folder cannot be used: what is wrong, and what to do."""
-
-
-class DamagedModel(FolderError):
-    """The folder is not what was written."""
 
 
 def class_folder(name: str) -> str:
@@ -45,28 +33,6 @@ def class_folder(name: str) -> str:
     """
     readable = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:40]
     return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-
-
-def read_inside(root: Path, name: str, most: int) -> bytes:
-    """A file of the folder, of at most so many bytes. A symbolic link anywhere on the way is refused."""
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for part in name.split("/")[:-1]:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = inner
-        file = os.open(name.rpartition("/")[2], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=descriptor)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise FolderError(f"{root / name}: a symbolic link or a file on the way; none is followed") from None
-        raise
-    finally:
-        os.close(descriptor)
-    with os.fdopen(file, "rb") as opened:
-        status = os.fstat(opened.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-            raise FolderError(f"{root / name}: {status.st_size} bytes, expected a plain file of at most {most}")
-        return opened.read(most + 1)
 
 
 def prepare(root: Path) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from scail.classifier.folder.files import (
-    CLASS_FOLDER,
+from scail.classifier.folder.files import CLASS_FOLDER, class_folder
+from scail.classifier.folder.record import (
+    FORMAT,
+    FORMAT_KEY,
     MANIFEST,
     TENSOR_FILE,
     DamagedModel,
     FolderError,
-    class_folder,
-    read_inside,
+    digest_of_record,
+    read_record,
 )  # fmt: skip
 from scail.classifier.settings import Settings, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
@@ -27,11 +27,6 @@ from scail.methods import METHODS
 from scail.networks.network import known_network
 from scail.storage.records import UnknownKey, decode
 
-FORMAT = 2
-_READ = (1, 2)
-"""Formats that this scail reads; 1 is that of version 0.1."""
-_KEY = "scail model, format"
-_MOST_BYTES = 256 * 2**20
 _HEX = set("0123456789abcdef")
 _KEPT = {*settings_of(Recipe, HeadOptions), "seed", "precision"}
 """What of an experiment a model needs: it goes from one machine to another, and knows no benchmark."""
@@ -97,35 +92,21 @@ class Manifest:
 
 def to_bytes(manifest: Manifest) -> bytes:
     """The manifest as it is written."""
-    record = {_KEY: FORMAT, **asdict(manifest)}
+    record = {FORMAT_KEY: FORMAT, **asdict(manifest)}
     experiment = manifest.settings.experiment.record()
     kept = _KEPT | schedules_in(experiment).keys()
     record["settings"]["experiment"] = {name: value for name, value in experiment.items() if name in kept}
     for one, said in zip(manifest.classes, record["classes"], strict=True):
         said["folder"] = one.folder
-    record["sha256"] = _digest(record)
+    record["sha256"] = digest_of_record(record)
     return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _digest(record: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in record.items() if key != "sha256"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def read_manifest(root: Path) -> tuple[Manifest, bytes]:
     """The manifest, every value of it checked, and its bytes."""
+    record, data = read_record(root)
     try:
-        data = read_inside(root, MANIFEST, _MOST_BYTES)
-    except (FileNotFoundError, NotADirectoryError):
-        begun = (root / "unfinished").is_dir()
-        raise FolderError(
-            f"{root}: there is no model here"
-            + ("; a first learn was begun and not finished" if begun else "; make one with scail learn")
-        ) from None
-    except OSError as error:
-        raise DamagedModel(f"{root / MANIFEST}: {error.strerror or error}") from error
-    try:
-        return _parse(json.loads(data)), data
+        return _parse(record), data
     except FolderError as error:
         raise type(error)(f"{root / MANIFEST}: {error}") from error
     except UnknownKey as error:
@@ -135,14 +116,6 @@ def read_manifest(root: Path) -> tuple[Manifest, bytes]:
 
 
 def _parse(record: Any) -> Manifest:
-    if not isinstance(record, dict) or _KEY not in record:
-        raise DamagedModel("not the manifest of a scail model")
-    if record[_KEY] not in _READ:
-        raise FolderError(
-            f"a model of format {record[_KEY]!r}, this scail reads format {FORMAT}: use the scail that wrote it"
-        )
-    if record.get("sha256") != _digest(record):
-        raise DamagedModel("its checksum does not match; restore it from a copy")
     classes = tuple(_class(one) for one in decode(list, record["classes"], "classes"))
     names = [one.name for one in classes]
     if not names or len(set(names)) != len(names):
@@ -151,7 +124,7 @@ def _parse(record: Any) -> Manifest:
     if firsts != sorted(firsts) or firsts[0] < 0:
         raise DamagedModel("states of the classes are not in order")
     manifest = Manifest(
-        settings=_settings(record["settings"], former=record[_KEY] == 1),
+        settings=_settings(record["settings"], former=record[FORMAT_KEY] == 1),
         classes=classes,
         network=_tensor_file(record["network"], "network"),
         evidence=_tensor_file(record["evidence"], "evidence"),

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from scail.classifier.folder.files import DamagedModel, FolderError, read_inside
+from scail.classifier.folder.record import DamagedModel, FolderError, read_inside
 from scail.classifier.inputs import Shape
 from scail.classifier.model import digest_of_pixels
 from scail.datasets.images.decode import BROKEN

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from scail.classifier.folder.files import DamagedModel, FolderError, read_inside
 from scail.classifier.folder.manifest import Manifest, TensorFile, read_manifest
 from scail.classifier.folder.pictures import read_png
+from scail.classifier.folder.record import TRIES, DamagedModel, FolderError, read_checked
 from scail.classifier.model import Kept, Model, Seen
 from scail.exemplars import Memory
 from scail.heads import Evidence, Moments
@@ -22,7 +22,6 @@ from scail.learner import Learned, moments_in
 from scail.networks.network import Network, network_from
 from scail.training.trainer import check_shapes
 
-_TRIES = 20  # a reader that meets so many changes of the folder in a row gives up
 _MOST_TENSORS = 16 * 2**30
 
 
@@ -53,7 +52,7 @@ def read_model(root: Path, pictures: bool = True) -> tuple[Model, str]:
     A learn that ends meanwhile takes away files that the old manifest named: then all of it is read again.
     """
     root = Path(root)
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         manifest, data = read_manifest(root)
         try:
             return _read(root, manifest, pictures), hashlib.sha256(data).hexdigest()
@@ -100,9 +99,7 @@ def _tensors(root: Path, file: TensorFile) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    data = read_inside(root, file.name, _MOST_TENSORS)
-    if hashlib.sha256(data).hexdigest() != file.sha256:
-        raise DamagedModel(f"{root / file.name}: checksum does not match; restore it from a copy")
+    data = read_checked(root, file.name, file.sha256, _MOST_TENSORS)
     try:
         return load(data)
     except SafetensorError as error:

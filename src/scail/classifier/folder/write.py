@@ -11,12 +11,12 @@ from pathlib import Path
 
 from torch import Tensor
 
+from scail.classifier.answer_graph import answer_graph
+from scail.classifier.answering import answer_file
 from scail.classifier.folder.files import (
     CLASS_FOLDER,
-    MANIFEST,
     PICTURE_FILE,
     PICTURES,
-    TENSOR_FILE,
     UNFINISHED,
     class_folder,
     clear_errors,
@@ -24,6 +24,7 @@ from scail.classifier.folder.files import (
 )  # fmt: skip
 from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, read_manifest, to_bytes
 from scail.classifier.folder.pictures import digest_of, to_png
+from scail.classifier.folder.record import MANIFEST, TENSOR_FILE, FolderError
 from scail.classifier.model import Kept, Model, Seen
 from scail.heads.evidence import TENSORS
 from scail.storage import atomic
@@ -56,6 +57,7 @@ def write_model(root: Path, model: Model) -> str:
             difference=model.difference,
             changed=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             scail=version("scail"),
+            answer=_write_answer(root, model),
             features=tuple(_write_tensors(root, "features", _tensors_of(seen)) for seen in model.seen),
             temperature=model.temperature,
             familiar=model.familiar,
@@ -77,8 +79,20 @@ def _write_tensors(root: Path, kind: str, tensors: dict[str, Tensor]) -> TensorF
 
     # Copies: in the first state the layer and the initial classifiers are one tensor, which safetensors refuses.
     data = save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()})
+    return _write_named(root, kind, "safetensors", data)
+
+
+def _write_answer(root: Path, model: Model) -> TensorFile:
+    former = None
+    if (root / MANIFEST).exists():
+        with contextlib.suppress(FolderError):  # damaged, or of version 0.1: all of it is made anew
+            former = answer_file(root)[1]
+    return _write_named(root, "answer", "onnx", answer_graph(model, former))
+
+
+def _write_named(root: Path, kind: str, ending: str, data: bytes) -> TensorFile:
     digest = hashlib.sha256(data).hexdigest()
-    name = f"{kind}-{digest[:32]}.safetensors"
+    name = f"{kind}-{digest[:32]}.{ending}"
     if not (root / name).exists():  # its name is its content
         write_bytes(root / name, data)
     return TensorFile(name, digest)
