@@ -11,10 +11,11 @@ from scail.classifier import answer_graph as module
 from scail.classifier.answer_graph import answer_graph
 from scail.classifier.answering import Answerer
 from scail.classifier.inputs import Shape
+from scail.classifier.odds import Odds
 from scail.classifier.picture_scaling import scaled_picture
 from scail.classifier.settings import heads_on
-from scail.heads import LinearHead
-from scail.heads.strangeness import Strangeness
+from scail.heads import LinearHead, Moments
+from scail.heads.strangeness import Familiar, strangeness_of
 from tests.classifier.little import little, little_images
 
 NAMES = [f"class {i}" for i in range(16)]
@@ -51,7 +52,7 @@ def test_every_head_answers_as_the_model_does(learned):
         former = answer_graph(learned.model_, former)
         close(odds_of(former, images), learned, images)
         told = Answerer(former, threads=1)
-        assert told.classes == learned.classes_ and told.method == name and told.strange is None
+        assert told.classes == learned.classes_ and told.method == name and told.strange == 1
         if name == "scail":
             found = told.answer(coloured(images)[0])
             assert np.isneginf(found.scores).sum() == 4 and len(found.top(16)) == 12
@@ -93,9 +94,9 @@ def test_factors_on_past_scores_and_temperature(monkeypatch):
             (raw[:, :2].amax(1) - raw[:, 2]).sort().values[11:13].mean()
         )  # a new class wins for half of them
         assert len(set((head.linear_scores(features).argmax(1) >= 2).tolist())) == 2
-        expected = (head.scores(features) / 2.5).softmax(1).numpy()
+        expected = Odds(2.5, 0.7).of(head.scores(features)).numpy()
     monkeypatch.setattr(type(clf.model_), "head", lambda self: head)
-    found = odds_of(answer_graph(replace(clf.model_, temperature=2.5)), images)
+    found = odds_of(answer_graph(replace(clf.model_, odds=Odds(2.5, 0.7))), images)
     assert np.abs(found - expected).max() < 1e-4
 
 
@@ -103,16 +104,15 @@ def test_strangeness_is_told_and_its_threshold_decides(monkeypatch):
     clf = little().learn(*little_images("a", "b"))
     network, draw = clf.model_.learned.network, torch.Generator().manual_seed(3)
     size = network.feature_size
-    strangeness = Strangeness(
-        torch.randn(size, size, generator=draw), torch.randn(size, generator=draw),
-        torch.randn(2, size, generator=draw), torch.tensor([0.5, torch.inf]), unit_features=True,
-    )  # fmt: skip
-    monkeypatch.setattr(type(clf.model_), "strangeness", lambda self: strangeness)
     images = little_images("a", "b")[0]
-    with torch.no_grad():
-        expected = strangeness.measure(network.features(torch.from_numpy(images)[:, None]))
+    features = network.features(torch.from_numpy(images)[:, None]).detach()
+    moments = Moments.of(features + torch.randn(12, size, generator=draw), torch.arange(12) % 2, 2)
+    strangeness = strangeness_of(moments, Familiar(2.0, 3.0, 0.5))
+    monkeypatch.setattr(type(clf.model_), "strangeness", lambda self: strangeness)
+    expected = strangeness.measure(features)
     threshold = float(expected.median())
-    answerer = Answerer(answer_graph(replace(clf.model_, strange=threshold)))
+    monkeypatch.setattr(module, "UNKNOWN", threshold)
+    answerer = Answerer(answer_graph(clf.model_))
     found = [answerer.answer(picture) for picture in coloured(images)]
     np.testing.assert_allclose([one.strangeness for one in found], expected.numpy(), rtol=1e-4, atol=1e-4)
     clear = [i for i in range(len(images)) if abs(float(expected[i]) - threshold) > 1e-3]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from scail.classifier.inputs import MOST_BYTES, Shape, as_pixels, class_names_of, labelled
+from scail.classifier.inputs import MOST_BYTES, Shape, Size, as_pixels, class_names_of, labelled
 from scail.datasets.images.decode import BrokenImage, middle_square, read_region
 
 DRAW = np.random.RandomState(0)
@@ -30,7 +30,7 @@ FIRST = torch.from_numpy(COLOUR.transpose(0, 3, 1, 2).copy())
     ids=["array", "tensor", "list of arrays", "of tensors", "NCHW", "int64", "0 to 1", "float32", "PIL"],
 )
 def test_the_same_images_in_any_form_are_the_same(images):
-    pixels = as_pixels(images, None, 12)
+    pixels = as_pixels(images, None, Size(12))
     assert pixels.dtype == torch.uint8
     assert torch.equal(pixels, FIRST)
 
@@ -45,13 +45,13 @@ def test_files_are_scaled_as_the_benchmark_scales_them(tmp_path):
     wide = DRAW.randint(0, 256, (30, 50, 3), dtype=np.uint8)
     Image.fromarray(wide).save(tmp_path / "wide.png")
     expected = read_region(str(tmp_path / "wide.png"), middle_square, 16).transpose(2, 0, 1)
-    found = as_pixels(wide[None], None, 16)[0].numpy()
+    found = as_pixels(wide[None], None, Size(16))[0].numpy()
     inner = np.abs(found.astype(int) - expected)[:, :, 1:-1]  # at its sides Pillow looks past the square
     assert inner.max() <= 1 and (inner > 0).mean() < 0.03  # ties of rounding
     for given in (tmp_path / "wide.png", str(tmp_path / "wide.png"), [tmp_path / "wide.png"]):
-        assert np.array_equal(as_pixels(given, None, 16)[0].numpy(), found)
+        assert np.array_equal(as_pixels(given, None, Size(16))[0].numpy(), found)
     assert as_pixels([tmp_path / "wide.png"], None).shape == (1, 3, 64, 64)
-    assert np.array_equal(as_pixels(Image.fromarray(wide), None, 16)[0].numpy(), found)
+    assert np.array_equal(as_pixels(Image.fromarray(wide), None, Size(16))[0].numpy(), found)
 
 
 def test_later_images_take_the_shape_of_the_first_ones(tmp_path):
@@ -67,9 +67,9 @@ def test_a_picture_is_turned_as_its_camera_says(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6
     image.save(tmp_path / "turned.png", exif=exif)
-    from_file = as_pixels(tmp_path / "turned.png", None, 12)
+    from_file = as_pixels(tmp_path / "turned.png", None, Size(12))
     with Image.open(tmp_path / "turned.png") as opened:
-        assert torch.equal(as_pixels(opened, None, 12), from_file)
+        assert torch.equal(as_pixels(opened, None, Size(12)), from_file)
     assert not torch.equal(from_file, FIRST[:1])
 
 
@@ -103,7 +103,7 @@ def test_a_broken_file_is_named(tmp_path):
 def test_more_than_fits_is_said_before_it_is_decoded(tmp_path):
     count = MOST_BYTES // (3 * 1024 * 1024) + 1
     with pytest.raises(ValueError, match="GiB in one call: give fewer images, or a smaller image size"):
-        as_pixels(["nosuch.png"] * count, None, 1024)
+        as_pixels(["nosuch.png"] * count, None, Size(1024))
 
 
 @pytest.mark.parametrize("label", [None, "", "  ", 1.5, float("nan"), True, b"x", "line\nbreak", "x" * 201, ["a"]])

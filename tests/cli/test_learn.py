@@ -117,9 +117,13 @@ def test_predict_names_what_it_cannot_read_and_goes_on(model, run, tmp_path, mon
     assert "there is no model here" in run("predict", tmp_path / "first", one)[2]
 
 
-def test_unknown_needs_a_model_that_can_tell(model, run, tmp_path):
-    one = tmp_path / "first" / "ant" / "0.png"
-    code, _, error = run("predict", model, one, "--unknown")
+def test_unknown_needs_a_model_that_can_tell(run, tmp_path):
+    """One picture of a class says nothing of how they vary."""
+    for name in ("ant", "bee"):
+        (tmp_path / "single" / name).mkdir(parents=True)
+        Image.new("RGB", (16, 16), (200, 10, ord(name[0]))).save(tmp_path / "single" / name / "0.png")
+    assert run("learn", tmp_path / "shy", tmp_path / "single", "--method", "ft", "--epochs", 1)[0] == 0
+    code, _, error = run("predict", tmp_path / "shy", tmp_path / "single" / "ant" / "0.png", "--unknown")
     assert code == 2 and "cannot tell the unknown from the known" in error
 
 

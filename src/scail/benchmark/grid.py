@@ -13,6 +13,7 @@ from scail.benchmark.point import Point
 from scail.benchmark.runner import config_of
 from scail.benchmark.trajectory import trajectories_in
 from scail.config import DataSettings, Experiment
+from scail.config.former import present_name
 from scail.config.recipes import PAPER_DATA
 from scail.datasets import Dataset, load_dataset
 from scail.datasets.sources.nominal import nominal_dataset
@@ -121,6 +122,8 @@ def is_finished(configuration: Configuration) -> bool:
     except (OSError, ValueError):
         return False
     now = json.loads(json.dumps(config_of(configuration)))
+    if isinstance(before.get("experiment"), dict):  # settings that came later had their defaults
+        before["experiment"] = {"weights": None} | before["experiment"]
     same = all(before.get(key) == now[key] for key in _DECIDING)
     # Of what was asked for, some may be known from elsewhere by now: then more is there than is wanted.
     return same and (folder / "table.md").is_file() and _methods(now) <= _methods(before)
@@ -129,7 +132,11 @@ def is_finished(configuration: Configuration) -> bool:
 def _methods(config: Mapping[str, Any]) -> set[tuple[object, ...]]:
     """Each method with its trainer, selection and memory."""
     lines = config.get("lines", ())
-    return {(line["trainer"], line["select"], line["memory"], method) for line in lines for method in line["methods"]}
+    return {
+        (line["trainer"], line["select"], line["memory"], present_name(method, line["trainer"]))
+        for line in lines
+        for method in line["methods"]
+    }
 
 
 def grid_record(grid: Grid, name: str, command: Sequence[str]) -> dict[str, Any]:

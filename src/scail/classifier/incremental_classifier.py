@@ -17,12 +17,15 @@ from torch import Tensor
 
 from scail.classifier.choices import Wishes, first_settings, image_size
 from scail.classifier.inputs import Shape, Size, as_pixels, class_names_of, images_of, labelled
+from scail.classifier.left_out import calibrated
 from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next_state
 from scail.classifier.model import Model
 from scail.classifier.outlook import estimate, how_good, notes_on
+from scail.classifier.repeats import first_seen
 from scail.classifier.settings import Keep, Settings, check_method
 from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
+from scail.heads.strangeness import UNKNOWN
 from scail.networks.network import Network
 from scail.networks.pretrained import start_network
 from scail.runtime.devices import make_fabric
@@ -164,10 +167,19 @@ class IncrementalClassifier:
             settings = first_settings(self._wishes(), Shape(*pixels.shape[1:]), len(pixels), fabric, self._say)
         else:
             settings = self._model.settings
-            if self.epochs is not None and settings.training().epochs(self._model.calls) == 0:
+            if self.epochs is not None and settings.trainer.frozen and settings.experiment.recipe.weights:
                 raise ValueError(f"epochs {self.epochs}: method {settings.method} trains nothing; leave epochs out")
             settings = replace(settings, experiment=settings.experiment.with_epochs(self.epochs))
-        lesson = lesson_of(self._model, settings, pixels, names)
+        before = self._model
+        if settings.trainer.frozen and settings.keep == "features":
+            fresh = first_seen(before, pixels, names)
+            before, pixels, names = fresh.model, fresh.images, fresh.names
+            for text in fresh.notes:
+                self._say(text)
+            if not names:
+                self._say("nothing is new: the model stays as it is")
+                return
+        lesson = lesson_of(before, settings, pixels, names)
         check_lesson(lesson, settings)
         start = self._start(settings)
         for text in notes_on(lesson, settings):
@@ -175,7 +187,7 @@ class IncrementalClassifier:
         if self.verbose and settings.training().epochs(self._model.calls if self._model else 0):
             self._say(estimate(self._model, settings, lesson, fabric.device.type))
         where = Circumstances(fabric, report, checkpoint, start, self._say)
-        self._model = next_state(self._model, settings, lesson, where)
+        self._model = next_state(before, settings, lesson, where)
         if self.verbose and self._model.accuracy is not None:
             found = self._model.accuracy
             self._say(f"on {found['images']} held-out images: top-1 {found['top1']:.1f} %, top-5 {found['top5']:.1f} %")
@@ -205,14 +217,28 @@ class IncrementalClassifier:
 
     # Using it
 
-    def predict(self, images: Any) -> NDArray[np.str_]:
-        """The class of each image."""
-        return np.array([self.classes_[c] for c in self._scores(images).argmax(1).tolist()])
+    def predict(self, images: Any, unknown: bool = False) -> NDArray[np.str_]:
+        """The class of each image; with `unknown`, the word "unknown" for what is like nothing that was learned."""
+        images = list(images) if hasattr(images, "__next__") else images
+        found = np.array([self.classes_[c] for c in self._scores(images).argmax(1).tolist()], dtype=object)
+        if unknown:
+            found[self.strangeness(images) > UNKNOWN] = "unknown"
+        return found.astype(np.str_)
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:
-        """N x C: the softmax of the scores. But for the layer as it was trained (ft) it is an order, not odds."""
-        scores = self._scores(images) / self._learned().temperature
-        found: NDArray[np.float32] = scores.softmax(1).numpy()
+        """N x C odds. For frozen methods they can be trusted: images that were left out say how sure to be.
+
+        For methods that train they come from images that were trained on, and are somewhat too sure.
+        """
+        found: NDArray[np.float32] = self._learned().odds.of(self._scores(images)).numpy()
+        return found
+
+    def strangeness(self, images: Any) -> NDArray[np.float32]:
+        """N numbers: 0 for a usual image of a class that was learned, above 1 for what is unknown."""
+        measure = self._learned().strangeness()
+        if measure is None:
+            raise ValueError("it cannot tell the unknown from the known: it has learned too few images of each class")
+        found: NDArray[np.float32] = measure.measure(self._features(images)).numpy()
         return found
 
     def decision_function(self, images: Any) -> NDArray[np.float32]:
@@ -224,9 +250,11 @@ class IncrementalClassifier:
         """For each image its k best classes (fewer where fewer can be predicted) with their probabilities."""
         if k < 1:
             raise ValueError(f"k is {k}, expected 1 or more")
-        scores = self._scores(images) / self._learned().temperature
+        scores = self._scores(images)
         best = scores.topk(min(k, len(self.classes_)), dim=1)
-        chances = scores.softmax(1).gather(1, best.indices)  # may be 0 for a class that can be predicted all the same
+        chances = (
+            self._learned().odds.of(scores).gather(1, best.indices)
+        )  # may be 0 for a class that can be predicted all the same
         return [
             [(self.classes_[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
             for of_image in zip(best.indices.tolist(), chances.tolist(), best.values.tolist(), strict=True)
@@ -250,7 +278,7 @@ class IncrementalClassifier:
 
     def use(self, method: str) -> Self:
         """Classify with the head of another method on the same trajectory: nothing is trained."""
-        self._model = self._learned().use(method)
+        self._model = calibrated(self._learned().use(method))
         self.method = method
         return self
 
@@ -306,14 +334,19 @@ class IncrementalClassifier:
         return self._model
 
     def _scores(self, images: Any) -> Tensor:
-        """N x C scores, a few hundred images at a time: files need not fit into memory."""
+        """N x C scores."""
+        return self._learned().head().scores(self._features(images))
+
+    def _features(self, images: Any) -> Tensor:
+        """N x D features, a few hundred images at a time: files need not fit into memory."""
         model = self._learned()
         images = images_of(images)
-        head, network, found = model.head(), model.learned.network, [torch.empty(0, len(model.classes))]
+        trainer, network = model.settings.training(), model.learned.network
+        found = [torch.empty(0, network.feature_size)]
         network.to(self._device())
         for i in range(0, len(images), _BATCH):
             pixels = as_pixels(images[i : i + _BATCH], model.settings.shape)
-            found.append(head.scores(model.settings.training().extract(network, pixels)))
+            found.append(trainer.extract(network, pixels))
         network.cpu()
         return torch.cat(found)
 

@@ -6,13 +6,13 @@ scores, and say how strange a known image may be.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from scail.classifier.model import Model
+from scail.classifier.odds import POWER, Odds, best_odds
 from scail.evaluation import top_k_accuracy
 from scail.heads.strangeness import Familiar, moments_at_hand, similar_left_out
 from scail.methods import METHODS
@@ -79,14 +79,14 @@ def _spread(rows: Tensor, most: int) -> Tensor:
 
 
 def calibrated(model: Model) -> Model:
-    """With a temperature that makes odds of its scores, and the scale on which it tells the unknown."""
+    """With odds that can be trusted, and the scale on which it tells the unknown."""
     found = left_out(model)
     features_ND, labels_N = _at_hand(model)
     if found is not None:
-        temperature = best_temperature(found.scores_NC, found.labels_N)
-    else:  # what it was trained on: odds will be somewhat too sure
-        temperature = best_temperature(model.head().scores(features_ND), labels_N) if len(labels_N) else 1.0
-    return replace(model, temperature=temperature, familiar=_familiar(model, features_ND, labels_N))
+        odds = best_odds(found.scores_NC, found.labels_N, POWER)
+    else:  # on what it was trained with: they will be somewhat too sure
+        odds = best_odds(model.head().scores(features_ND), labels_N) if len(labels_N) else Odds()
+    return replace(model, odds=odds, familiar=_familiar(model, features_ND, labels_N))
 
 
 def _familiar(model: Model, features_ND: Tensor, labels_N: Tensor) -> Familiar | None:
@@ -97,23 +97,3 @@ def _familiar(model: Model, features_ND: Tensor, labels_N: Tensor) -> Familiar |
     if not bool(others.any()):
         return None
     return Familiar.of(similar_left_out(moments, features_ND[others], labels_N[others]), KNOWN_SHARE)
-
-
-def best_temperature(scores_NC: Tensor, labels_N: Tensor) -> float:
-    """The temperature under which the true classes have the highest odds, of values that grow by a twentieth.
-
-    >>> best_temperature(torch.tensor([[9.0, 0.0], [9.0, 0.0]]), torch.tensor([0, 1])) > 100
-    True
-    """
-    scores_NC = scores_NC.double().clamp(min=-1e30)
-    possible = scores_NC.gather(1, labels_N[:, None])[:, 0] > -1e29
-    scores_NC, labels_N = scores_NC[possible], labels_N[possible]
-    if len(labels_N) == 0 or scores_NC.shape[1] < 2:
-        return 1.0
-    scores_NC = scores_NC - scores_NC.amax(1, keepdim=True)
-
-    def loss(temperature: float) -> float:
-        logs = torch.log_softmax(scores_NC / temperature, dim=1)
-        return float(-logs.gather(1, labels_N[:, None]).mean())
-
-    return min((math.exp(power / 20) for power in range(-230, 139)), key=loss)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scail.classifier.odds import Odds
 from scail.classifier.settings import Settings, check_head, named_method
 from scail.exemplars import Memory
 from scail.heads import LinearHead
@@ -72,8 +73,8 @@ class Model:
     """Top-1 and top-5 on the images held out, after the last call."""
     difference: dict[str, Any] | None = field(default=None)
     """What the last call did to past classes, on images held out: per class images, correct before, correct after."""
-    temperature: float = 1.0
-    """Scores are divided by it before they become odds."""
+    odds: Odds = field(default_factory=Odds)
+    """What scores are as odds."""
     familiar: Familiar | None = None
     """How similar learned images are to their classes: the scale of strangeness. None: nothing is unknown."""
     seen: tuple[Seen, ...] = ()

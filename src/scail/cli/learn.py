@@ -125,7 +125,8 @@ class LearnCommand:
 class ForgetCommand:
     """Take a class out of a model: its exemplars, rows, statistics, held-out images, and unfinished work.
 
-    The weights of the network carry traces of it until the model is trained anew without it.
+    Of a frozen pretrained network nothing is left of it: the model is as if it had never seen the class. A network that
+    was trained carries traces of it in its weights.
 
       scail forget pets rabbit
     """
@@ -139,11 +140,10 @@ class ForgetCommand:
 
     def __call__(self) -> None:
         """Forget, and say what cannot be forgotten."""
-        from scail.classifier.forgetting import TRACES
         from scail.classifier.in_folder import forget_in
 
-        forget_in(self.model, self.name, wait=not self.no_wait, say=_say)
-        _say(f"{self.model}: {self.name!r} is forgotten: exemplars, rows, statistics and unfinished work. {TRACES}")
+        left = forget_in(self.model, self.name, wait=not self.no_wait, say=_say)
+        _say(f"{self.model}: {self.name!r} is forgotten: exemplars, rows, statistics and unfinished work. {left}")
 
 
 def read_data(

@@ -17,8 +17,6 @@ class Recipe:
     network: str
     weights: str | None = None
     """What the network begins with: `pretrained`, or a safetensors file; None: nothing, it is trained from scratch."""
-    projection: int = 2000
-    """RanPAC: how many random features its classifier has."""
     padding: int = 4
     """Pixels added on each side before the random crop."""
     keep_past_rows: bool = False

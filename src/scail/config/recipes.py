@@ -39,8 +39,7 @@ def quick(dataset: str = "glyphs") -> Experiment:
     )
     padding = 2 if dataset in ("glyphs", "digits") else 4
     return Experiment(
-        recipe=Recipe(name="quick", network="resnet8", padding=padding, projection=500, schedules=schedules),
-        dataset=dataset,
+        recipe=Recipe(name="quick", network="resnet8", padding=padding, schedules=schedules), dataset=dataset
     )
 
 

@@ -27,8 +27,8 @@ def shrunk_covariance(moments: Moments) -> tuple[Tensor, float]:
 def shrunk(scatter_DD: Tensor, freedom: int) -> tuple[Tensor, float]:
     """A covariance, shrunk towards a multiple of the identity, and how far (0 to 1).
 
-    How far follows from the scatter itself. The oracle approximating shrinkage of Chen et al. (2010) is meant for normal
-    numbers; features have heavier tails, and its square root does better when learned images are left out one by one.
+    How far follows from the scatter itself. The oracle approximating shrinkage of Chen et al. (2010) is meant for
+    normal numbers. Features have heavier tails: its square root does better when learned images are left out.
     """
     size, identity = len(scatter_DD), torch.eye(len(scatter_DD), dtype=torch.float64)
     covariance = scatter_DD / max(1, freedom)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scail.config.former import FORMER_METHODS
+from scail.config.former import present_name
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Row:
 
 def row_from(record: Mapping[str, Any]) -> Row:
     """A row as it is kept in files. What version 0.1 read from fine tuning has its present name."""
-    if record["trainer"] == "fine_tune" and (name := FORMER_METHODS.get(record["method"])):
+    name = present_name(record["method"], record["trainer"])
+    if name != record["method"]:
         record = {**record, "method": name, "label": f"FT^{record['label']}"}
     return Row(**record)

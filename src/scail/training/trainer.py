@@ -39,11 +39,6 @@ class Trainer(Protocol):
         """This trainer with a recipe's settings and `schedules`; `total_classes`: all that will come, if known."""
         ...
 
-    @classmethod
-    def network_name(cls, recipe: Recipe) -> str:
-        """The name of the network that it trains."""
-        return recipe.network
-
     def train(self, task: Task) -> Network:
         """The network after this state."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from scail.classifier.folder.record import (
     digest_of_record,
     read_record,
 )  # fmt: skip
+from scail.classifier.odds import Odds
 from scail.classifier.settings import Settings, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
 from scail.config.former import FORMER_METHODS
@@ -75,8 +76,8 @@ class Manifest:
     """Frozen networks: features of every learned image, a file for each call."""
     answer: TensorFile | None = None
     """The ONNX file that answers; models of version 0.1 have none."""
-    temperature: float = 1.0
-    """Scores are divided by it before they become odds."""
+    odds: Odds = field(default_factory=Odds)
+    """What scores are as odds."""
     familiar: Familiar | None = None
     """The scale of strangeness; None: nothing is unknown."""
 
@@ -136,7 +137,7 @@ def _parse(record: Any) -> Manifest:
         scail=_text(record["scail"], "scail"),
         features=tuple(_tensor_file(one, "features") for one in decode(list, record.get("features", []), "features")),
         answer=_tensor_file(record["answer"], "answer") if record.get("answer") else None,
-        temperature=_temperature(record.get("temperature", 1.0)),
+        odds=decode(Odds, record.get("odds", {}), "odds"),
         familiar=_familiar(record.get("familiar")),
     )
     kept = sum(len(one.exemplars) + len(one.held_out) for one in classes)
@@ -206,13 +207,6 @@ def _tensor_file(record: Any, kind: str) -> TensorFile:
     if not TENSOR_FILE.fullmatch(file.name) or not file.name.startswith(kind):
         raise DamagedModel(f"{file.name[:80]!r}: not the name of a file of this folder")
     return file
-
-
-def _temperature(value: Any) -> float:
-    found: float = decode(float, value, "temperature")
-    if not (math.isfinite(found) and found > 0):
-        raise DamagedModel(f"temperature is {found}, expected a number above 0")
-    return found
 
 
 def _familiar(record: Any) -> Familiar | None:

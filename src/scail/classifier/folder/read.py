@@ -89,7 +89,7 @@ def _read(root: Path, manifest: Manifest, pictures: bool) -> Model:
         history=manifest.history,
         accuracy=manifest.accuracy,
         difference=manifest.difference,
-        temperature=manifest.temperature,
+        odds=manifest.odds,
         familiar=manifest.familiar,
         seen=tuple(_seen(root, file, len(classes), network.feature_size) for file in manifest.features if pictures),
     )
@@ -111,7 +111,9 @@ def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Netw
     if not settings.trainer.frozen and weights.get("linear.bias", torch.empty(0)).shape != (classes,):
         raise DamagedModel(f"{root / manifest.network.name}: its layer is not one for {classes} classes")
     try:
-        name = settings.trainer.network_name(settings.experiment.recipe)
+        name = settings.experiment.recipe.network
+        if (matrix := weights.get("backbone.matrix")) is not None:
+            name = f"{name}+{matrix.shape[-1]}"  # random features
         return network_from(name, settings.shape.channels, weights)
     except ValueError as error:
         raise DamagedModel(f"{root / manifest.network.name}: {error}") from error

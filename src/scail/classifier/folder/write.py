@@ -59,7 +59,7 @@ def write_model(root: Path, model: Model) -> str:
             scail=version("scail"),
             answer=_write_answer(root, model),
             features=tuple(_write_tensors(root, "features", _tensors_of(seen)) for seen in model.seen),
-            temperature=model.temperature,
+            odds=model.odds,
             familiar=model.familiar,
         )
         data = to_bytes(manifest)

@@ -1,0 +1,59 @@
+"""Odds of scores: how likely each class is, as far as learned images that were left out can tell.
+
+Shapes: N images, C classes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+POWER = 0.85
+"""For heads that are made of moments. Odds then fall off a little slower than in a softmax, which comes closer to how
+often learned images that are left out are classified right."""
+
+
+@dataclass(frozen=True)
+class Odds:
+    """exp(-((highest score - score) / temperature) ** power), and the sum over all classes is 1."""
+
+    temperature: float = 1.0
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.temperature < math.inf and 0 < self.power < math.inf):
+            raise ValueError(f"temperature {self.temperature}, power {self.power}: expected numbers above 0")
+
+    def logs(self, scores_NC: Tensor) -> Tensor:
+        """N x C logarithms of odds.
+
+        >>> Odds(2.0).logs(torch.tensor([[2.0, 0.0]])).exp()
+        tensor([[0.7311, 0.2689]])
+        """
+        behind_NC = (scores_NC.amax(1, keepdim=True) - scores_NC) / self.temperature
+        return torch.log_softmax(-(behind_NC**self.power), dim=1)
+
+    def of(self, scores_NC: Tensor) -> Tensor:
+        """N x C odds."""
+        return self.logs(scores_NC).exp()
+
+
+def best_odds(scores_NC: Tensor, labels_N: Tensor, power: float = 1.0) -> Odds:
+    """The odds under which the true classes are the likeliest; temperatures grow by a twentieth.
+
+    >>> best_odds(torch.tensor([[9.0, 0.0], [9.0, 0.0]]), torch.tensor([0, 1])).temperature > 100
+    True
+    """
+    scores_NC = scores_NC.double()
+    possible = scores_NC.gather(1, labels_N[:, None])[:, 0] > -math.inf
+    scores_NC, labels_N = scores_NC[possible], labels_N[possible]
+    if len(labels_N) == 0 or scores_NC.shape[1] < 2:
+        return Odds(power=power)
+
+    def loss(odds: Odds) -> float:
+        return float(-odds.logs(scores_NC).gather(1, labels_N[:, None]).mean())
+
+    return min((Odds(math.exp(step / 20), power) for step in range(-230, 139)), key=loss)
