@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scail.classifier.inputs import Shape, Size
 from scail.classifier.settings import Keep, Settings, check_method
@@ -14,9 +13,6 @@ from scail.config.recipes import PRETRAINED_NETWORK, learning
 from scail.methods import METHODS, split_name
 from scail.networks.pretrained import PRETRAINED, choose_backbone, has_pretrained, weights_id
 from scail.training import TRAINERS
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
 
 _SMALL = 64  # pixels: up to here the recipes for small images are meant
 _PRETRAINED_SIDE = 224  # pixels: what the pretrained network was trained on
@@ -70,7 +66,9 @@ def image_size(wishes: Wishes, asked: int | None) -> Size:
     return Size(asked)
 
 
-def first_settings(wishes: Wishes, shape: Shape, images: int, fabric: Fabric, say: Callable[[str], None]) -> Settings:
+def first_settings(
+    wishes: Wishes, shape: Shape, images: int, accelerated: bool, say: Callable[[str], None]
+) -> Settings:
     """The settings of a classifier whose first images have this shape, and are so many."""
     if not 0 <= wishes.validation < 1:
         raise ValueError(f"validation is {wishes.validation}, expected a share from 0 to below 1")
@@ -84,7 +82,7 @@ def first_settings(wishes: Wishes, shape: Shape, images: int, fabric: Fabric, sa
     network = _pretrained(wishes, shape, say)
     trained = network is None or wishes.epochs is not None or wishes.recipe != "auto"
     method, select = check_method(wishes.method, wishes.memory, trained)
-    experiment = _experiment(wishes, network, shape, images, fabric.device.type != "cpu", say)
+    experiment = _experiment(wishes, network, shape, images, accelerated, say)
     if wishes.epochs is not None and network and TRAINERS[METHODS[method].trainer].frozen:
         raise ValueError(
             f"epochs {wishes.epochs}: method {method} trains nothing, its network has pretrained weights; leave epochs "

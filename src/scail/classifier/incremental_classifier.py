@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
@@ -28,9 +28,12 @@ from scail.evaluation import top_k_accuracy
 from scail.heads.strangeness import UNKNOWN
 from scail.networks.network import Network
 from scail.networks.pretrained import start_network
-from scail.runtime.devices import make_fabric
+from scail.runtime.devices import PlainCpu, make_fabric
 from scail.storage.checkpoint import Checkpoint
 from scail.training import Progress
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 _BATCH = 512
 _OPEN = ("accelerator", "epochs", "verbose")  # what does not have to stay as it was in the first state
@@ -162,9 +165,9 @@ class IncrementalClassifier:
         elif len(self._model.exemplars.images) < len(self._model.exemplars.memory):
             raise ValueError("it was read without its pictures, and can classify but not learn; load it with them")
         pixels = as_pixels(images, self._model.settings.shape if self._model else None, self.first_size)
-        fabric = make_fabric(self.accelerator, self._precision())
         if self._model is None:
-            settings = first_settings(self._wishes(), Shape(*pixels.shape[1:]), len(pixels), fabric, self._say)
+            accelerated = self._device().type != "cpu"
+            settings = first_settings(self._wishes(), Shape(*pixels.shape[1:]), len(pixels), accelerated, self._say)
         else:
             settings = self._model.settings
             if self.epochs is not None and settings.trainer.frozen and settings.experiment.recipe.weights:
@@ -179,6 +182,7 @@ class IncrementalClassifier:
             if not names:
                 self._say("nothing is new: the model stays as it is")
                 return
+        fabric = self._fabric(settings, before)
         lesson = lesson_of(before, settings, pixels, names)
         check_lesson(lesson, settings)
         start = self._start(settings)
@@ -195,8 +199,11 @@ class IncrementalClassifier:
             for text in how_good(self._model):
                 self._say(text)
 
-    def _precision(self) -> str:
-        return self._model.settings.experiment.machine.precision if self._model else "32-true"
+    def _fabric(self, settings: Settings, before: Model | None) -> Fabric:
+        trains = settings.training().epochs(before.calls if before else 0) > 0
+        if not trains and self.accelerator in ("auto", "cpu") and self._device().type == "cpu":
+            return cast("Fabric", PlainCpu())
+        return make_fabric(self.accelerator, settings.experiment.machine.precision)
 
     def _wishes(self) -> Wishes:
         return Wishes(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from importlib.metadata import version
 from importlib.util import find_spec
 from io import BytesIO
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -17,10 +19,12 @@ from scail.datasets.images.batches import centre_batches
 from scail.networks.network import Network, extract_features
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
+from scail.storage.cache import cache_dir, keep
 
 _BATCH = 16  # large enough to be quick, small enough to stay in a cache
 _TOLERANCE = 1e-4
 _KEPT = 4  # sessions
+_GRAPH_VERSION = 1  # raise it when a change makes other graphs
 
 
 def exported_graph(module: nn.Module, images: Tensor, output: str) -> bytes:
@@ -35,6 +39,20 @@ def exported_graph(module: nn.Module, images: Tensor, output: str) -> bytes:
             dynamic_axes={"images": {0: "n"}, output: {0: "n"}},
         )  # fmt: skip
     return file.getvalue()
+
+
+def kept_graph(network: Network, height: int, width: int) -> bytes:
+    """The graph of `features_graph`, from the cache where it is there: to make it takes longer than to use it."""
+    try:
+        return _place(network, height, width).read_bytes()
+    except OSError:
+        return features_graph(network, height, width)
+
+
+def _place(network: Network, height: int, width: int) -> Path:
+    """By all that decides the graph."""
+    versions = f"{torch.__version__}-{version('onnxruntime')}-{_GRAPH_VERSION}"
+    return cache_dir() / "graphs" / f"{features_digest(network)[:32]}-{height}x{width}-{versions}.onnx"
 
 
 def features_graph(network: Network, height: int, width: int) -> bytes:
@@ -67,8 +85,15 @@ class FrozenFeatures:
     def __init__(self, network: Network, height: int, width: int, threads: int = 1) -> None:
         self.shape, self.feature_size = (network.channels, height, width), network.feature_size
         self._network = _frozen_copy(network)
-        self._session = _session(features_graph(network, height, width), threads) if find_spec("onnxruntime") else None
-        self._check()
+        self._session = None
+        if find_spec("onnxruntime"):
+            place = _place(network, height, width)
+            known = place.exists()
+            graph = kept_graph(network, height, width)
+            self._session = _session(graph, threads)
+            if not known:  # one that is kept was checked
+                self._check()
+                keep(place, graph)
 
     def of(self, images: Images) -> Tensor:
         """N x D features of N images, float32, on the CPU; not a bit depends on how many there are."""
