@@ -41,12 +41,14 @@ def answer_graph(model: Model, former: bytes | None = None) -> bytes:
         "classes": json.dumps(model.classes, ensure_ascii=False),
         "shape": f"{shape.channels} x {shape.height} x {shape.width}",
         "unknown": "" if model.familiar is None else repr(UNKNOWN),
+        "apart": repr(model.familiar.apart if model.familiar else 0.5),
         "network": features_digest(model.learned.network),
     }  # fmt: skip
     head, strangeness = model.head(), model.strangeness()
     network = _former_network(former, told) or _network_piece(model)
     pieces = [scaling_piece(shape, "picture", _PIXELS), network, _head_piece(head, strangeness, model.odds)]
     sizes: dict[str, list[int]] = {"odds": [classes], "scores": [classes], "strangeness": []}
+    sizes["features"] = [model.learned.network.feature_size]
     outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
     whole = picture_graph("scail", pieces, outputs)
     helper.set_model_props(whole, told)
@@ -93,6 +95,7 @@ def _head_piece(head: LinearHead, strangeness: Strangeness | None, odds: Odds) -
     scores = _scores(made, head)
     made.node("Squeeze", _odds(made, scores, odds), first, result="odds")
     made.node("Squeeze", scores, first, result="scores")
+    made.node("Squeeze", _FEATURES, first, result="features")
     measure = made.value([0.0], np.float32) if strangeness is None else _measure(made, strangeness)
     made.node("Squeeze", measure, first, result="strangeness")
     return made

@@ -36,6 +36,8 @@ class Answer:
     """How far the picture is from everything that was learned; 0 where that cannot be told."""
     unknown: bool
     """Whether that is too far."""
+    features: NDArray[np.float32]
+    """What the network sees in it."""
 
     def top(self, k: int) -> list[int]:
         """The k best classes, best first; fewer where fewer can be predicted."""
@@ -61,6 +63,8 @@ class Answerer:
         self.method: str = told["method"]
         self.strange = float(told["unknown"]) if told["unknown"] else None
         """A picture that is stranger than this is unknown; None: nothing is."""
+        self.apart = float(told["apart"])
+        """1 - cosine between the features of two images of one class, on average."""
 
     @classmethod
     def open(cls, place: str | Path, threads: int = 0) -> Self:
@@ -77,9 +81,11 @@ class Answerer:
             raise ValueError(
                 f"picture of {picture.dtype}, {picture.shape}: expected uint8, height x width x 3 (red, green, blue)"
             )
-        found = self._session.run(["scores", "odds", "strangeness"], {"picture": np.ascontiguousarray(picture)})
-        strangeness = float(found[2])
-        return Answer(found[0], found[1], strangeness, self.strange is not None and strangeness > self.strange)
+        wanted = ["scores", "odds", "strangeness", "features"]
+        scores, odds, strange, features = self._session.run(wanted, {"picture": np.ascontiguousarray(picture)})
+        strangeness = float(strange)
+        unknown = self.strange is not None and strangeness > self.strange
+        return Answer(scores, odds, strangeness, unknown, features)
 
 
 def session_of(graph: bytes, threads: int) -> Any:

@@ -35,6 +35,8 @@ class Wishes:
     epochs: int | tuple[int, int] | None
     seed: int
     keep: Keep
+    image_size: int | None = None
+    """Pixels a side; None: as the images are, or as the network knows them."""
 
     @property
     def frozen(self) -> bool | None:
@@ -58,12 +60,12 @@ class Wishes:
         return network if asked or (free and self.epochs is None) else None
 
 
-def image_size(wishes: Wishes, asked: int | None) -> Size:
+def first_size(wishes: Wishes) -> Size:
     """How large images are to be: with pretrained weights, as the network knows them."""
     network = wishes.pretrained
     if network and (has_pretrained(network) or network.startswith("timm:")):
-        return Size(asked, _PRETRAINED_SIDE, _PRETRAINED_SIDE)
-    return Size(asked)
+        return Size(wishes.image_size, _PRETRAINED_SIDE, _PRETRAINED_SIDE)
+    return Size(wishes.image_size)
 
 
 def first_settings(
@@ -108,7 +110,7 @@ def _pretrained(wishes: Wishes, shape: Shape, say: Callable[[str], None]) -> str
             "a network is trained from scratch, which takes longer and knows less"
         )
         return None
-    scaled = side < _LEAST_SIDE and "@" not in network and not network.startswith("timm:")
+    scaled = side < _LEAST_SIDE and wishes.image_size is None and "@" not in network and not network.startswith("timm:")
     return f"{network}@{_PRETRAINED_SIDE}" if scaled else network
 
 

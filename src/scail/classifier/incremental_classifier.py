@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scail.classifier.choices import Wishes, first_settings, image_size
+from scail.classifier.choices import Wishes, first_settings, first_size
 from scail.classifier.inputs import Shape, Size, as_pixels, class_names_of, images_of, labelled
 from scail.classifier.left_out import calibrated
 from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next_state
@@ -208,7 +208,7 @@ class IncrementalClassifier:
     def _wishes(self) -> Wishes:
         return Wishes(
             self.memory, self.method, self.backbone, self.backbone_weights, self.recipe, self.validation, self.mirror,
-            self.epochs, self.seed, self.keep,
+            self.epochs, self.seed, self.keep, self.image_size,
         )  # fmt: skip
 
     def _start(self, settings: Settings) -> Network | None:
@@ -220,7 +220,7 @@ class IncrementalClassifier:
     @property
     def first_size(self) -> Size:
         """How large the first images are to be."""
-        return image_size(self._wishes(), self.image_size)
+        return first_size(self._wishes())
 
     # Using it
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from scail.classifier.model import Model
 from scail.classifier.odds import POWER, Odds, best_odds
 from scail.evaluation import top_k_accuracy
-from scail.heads.strangeness import Familiar, moments_at_hand, similar_left_out
+from scail.heads.strangeness import Familiar, mean_distance, moments_at_hand, similar_left_out
 from scail.methods import METHODS
 
 KNOWN_SHARE = 0.95
@@ -96,4 +96,5 @@ def _familiar(model: Model, features_ND: Tensor, labels_N: Tensor) -> Familiar |
     others = moments.count_C[labels_N] > 1
     if not bool(others.any()):
         return None
-    return Familiar.of(similar_left_out(moments, features_ND[others], labels_N[others]), KNOWN_SHARE)
+    similar = similar_left_out(moments, features_ND[others], labels_N[others])
+    return Familiar.of(similar, KNOWN_SHARE, mean_distance(features_ND, labels_N))

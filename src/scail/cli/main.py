@@ -33,6 +33,7 @@ COMMANDS = {
     "paper": Command("benchmark", "Compare numbers with what was published", "scail.cli.paper:PaperCommand"),
     "learn": Command("classifier", "Teach a model new classes", "scail.cli.learn:LearnCommand"),
     "predict": Command("classifier", "Classify images", "scail.cli.predict:PredictCommand"),
+    "unknown": Command("classifier", "Sort unknown images into groups", "scail.cli.unknown:UnknownCommand"),
     "evaluate": Command("classifier", "Measure a model on labelled images", "scail.cli.predict:EvaluateCommand"),
     "info": Command("classifier", "Show a model, and what its last learn did", "scail.cli.info:InfoCommand"),
     "forget": Command("classifier", "Take a class out of a model", "scail.cli.learn:ForgetCommand"),

@@ -55,17 +55,18 @@ class PredictCommand:
             raise ValueError("--json and --csv: give one of them")
         if self.top < 1:
             raise ValueError(f"--top {self.top}: expected 1 or more")
-        paths = list(_images(self.paths))
-        answerer = _answerer(self.model, self.method)
+        paths = list(images_in(self.paths))
+        answerer = answerer_of(self.model, self.method)
         if self.unknown and answerer.strange is None:
             raise ValueError(
-                f"--unknown: {self.model} cannot tell the unknown from the known; a model whose network is frozen can"
+                f"--unknown: {self.model} cannot tell the unknown from the known: it has learned one image of each "
+                "class only"
             )
         table = csv.writer(sys.stdout, lineterminator="\n")
         if self.csv:
             table.writerow(("path", "rank", "class", "probability"))
         broken = 0
-        for path, picture in _pictures(paths):
+        for path, picture in pictures_of(paths):
             if isinstance(picture, ValueError):
                 broken += 1
                 print(f"scail: {picture}", file=sys.stderr)
@@ -130,7 +131,7 @@ class ExportCommand:
 
     The file is ONNX, the very one that `scail predict` runs. A picture of any size goes in (`picture`: uint8, height x
     width x 3, red, green, blue). Out come `odds` and `scores`, a number per class, and `strangeness`. The names of the
-    classes are in its metadata, and `strange`: a picture that is stranger is unknown.
+    classes are in its metadata. A picture with a `strangeness` above 1 is unknown.
 
       scail export pets --onnx pets.onnx
     """
@@ -154,7 +155,7 @@ class ExportCommand:
         print(f"{self.onnx}: {len(told.classes)} classes, method {told.method}; input: a picture, uint8, any size")
 
 
-def _images(paths: tuple[str, ...]) -> Iterator[str]:
+def images_in(paths: tuple[str, ...]) -> Iterator[str]:
     """Files as they are, the images below folders; paths on standard input where none are given."""
     from scail.datasets.scan import is_image
 
@@ -174,7 +175,7 @@ def _images(paths: tuple[str, ...]) -> Iterator[str]:
             yield path
 
 
-def _pictures(paths: list[str]) -> Iterator[tuple[str, Any]]:
+def pictures_of(paths: list[str]) -> Iterator[tuple[str, Any]]:
     """Every path with its pixels, or with the error; some are decoded ahead."""
     from scail.classifier.answering import read_picture
     from scail.datasets.images.decode import BrokenImage
@@ -201,7 +202,7 @@ def _pictures(paths: list[str]) -> Iterator[tuple[str, Any]]:
             yield path, found.result()
 
 
-def _answerer(folder: Path, method: str | None) -> Answerer:
+def answerer_of(folder: Path, method: str | None) -> Answerer:
     """What answers; with the method that the model has, no torch is imported."""
     from scail.classifier.answering import Answerer
 

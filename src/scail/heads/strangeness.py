@@ -34,15 +34,17 @@ class Familiar:
     white: float
     offset: float
     """The strangeness of an image that is not similar to anything."""
+    apart: float = 0.5
+    """1 - cosine between the features of two images of one class, on average: how unlike images of a kind are."""
 
     @classmethod
-    def of(cls, similar: tuple[Tensor, Tensor], share: float) -> Familiar:
+    def of(cls, similar: tuple[Tensor, Tensor], share: float, apart: float = 0.5) -> Familiar:
         """The scale on which half of these images are below 0, and this share of them below `UNKNOWN`."""
         weights = [1 / max(float(values.std(correction=0)), 1e-6) for values in similar]
         strange_N = -(weights[0] * similar[0] + weights[1] * similar[1])
         middle, most = (float(strange_N.quantile(q)) for q in (0.5, share))
         spread = max(most - middle, 1e-6)
-        return cls(weights[0] / spread, weights[1] / spread, -middle / spread)
+        return cls(weights[0] / spread, weights[1] / spread, -middle / spread, apart)
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,16 @@ def strangeness_of(moments: Moments, familiar: Familiar) -> Strangeness:
     return Strangeness(
         F.normalize(mean_CD, dim=1).float(), middle_D.float(), white_CD.float(), precision_DD.float(), familiar
     )
+
+
+def mean_distance(features_ND: Tensor, labels_N: Tensor) -> float:
+    """1 - cosine between two images of one class, on average over the classes that have two."""
+    unit_ND, found = F.normalize(features_ND.double(), dim=1), []
+    for c in torch.unique(labels_N).tolist():
+        of_class = unit_ND[labels_N == c]
+        if (count := len(of_class)) > 1:
+            found.append(1 - float((of_class.sum(0) ** 2).sum() - count) / (count * (count - 1)))
+    return sum(found) / len(found) if found else 0.5
 
 
 def similar_left_out(moments: Moments, features_ND: Tensor, labels_N: Tensor) -> tuple[Tensor, Tensor]:
