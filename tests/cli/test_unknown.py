@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from pathlib import Path
 
@@ -63,7 +64,8 @@ def test_the_unknown_is_sorted_and_ready_to_be_named(place, capsys, tmp_path):
     assert all(len(names) == 1 for names in kinds) and {*kinds[0], *kinds[-1]} <= {"rocket", "astronaut"}
     assert [len(group["paths"]) for group in found] == copied
     (tmp_path / "sorted" / "group-1").rename(tmp_path / "sorted" / "rocket")
-    code, out, _ = call(capsys, "learn", place / "model", tmp_path / "sorted", "--classes", "rocket")
+    shutil.copytree(place / "model", tmp_path / "model")
+    code, out, _ = call(capsys, "learn", tmp_path / "model", tmp_path / "sorted", "--classes", "rocket")
     assert code == 0 and "3 classes" in out
 
 

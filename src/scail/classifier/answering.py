@@ -64,7 +64,7 @@ class Answerer:
         self.strange = float(told["unknown"]) if told["unknown"] else None
         """A picture that is stranger than this is unknown; None: nothing is."""
         self.apart = float(told["apart"])
-        """1 - cosine between the features of two images of one class, on average."""
+        """1 - cosine of features: pictures of two kinds are farther apart than this, on average."""
 
     @classmethod
     def open(cls, place: str | Path, threads: int = 0) -> Self:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 def alike(features: Sequence[NDArray[np.float32]], apart: float) -> list[list[int]]:
     """Groups of rows, the largest first; in a group, those in its middle first.
 
-    Two groups become one as long as their pictures are, on average, no farther apart (1 - cosine) than two images of
-    one class that was learned.
+    Two groups become one as long as their pictures are, on average, no farther apart than this (1 - cosine).
 
     >>> alike([np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.1, 1.0])], 0.3)
     [[1, 2], [0]]

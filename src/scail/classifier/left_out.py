@@ -14,7 +14,7 @@ from torch import Tensor
 from scail.classifier.model import Model
 from scail.classifier.odds import POWER, Odds, best_odds
 from scail.evaluation import top_k_accuracy
-from scail.heads.strangeness import Familiar, mean_distance, moments_at_hand, similar_left_out
+from scail.heads.strangeness import Familiar, distance_between_kinds, moments_at_hand, similar_left_out
 from scail.methods import METHODS
 
 KNOWN_SHARE = 0.95
@@ -97,4 +97,4 @@ def _familiar(model: Model, features_ND: Tensor, labels_N: Tensor) -> Familiar |
     if not bool(others.any()):
         return None
     similar = similar_left_out(moments, features_ND[others], labels_N[others])
-    return Familiar.of(similar, KNOWN_SHARE, mean_distance(features_ND, labels_N))
+    return Familiar.of(similar, KNOWN_SHARE, distance_between_kinds(features_ND, labels_N))

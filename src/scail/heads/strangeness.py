@@ -35,7 +35,7 @@ class Familiar:
     offset: float
     """The strangeness of an image that is not similar to anything."""
     apart: float = 0.5
-    """1 - cosine between the features of two images of one class, on average: how unlike images of a kind are."""
+    """1 - cosine of features: images of two kinds are farther apart than this, on average, those of one kind less."""
 
     @classmethod
     def of(cls, similar: tuple[Tensor, Tensor], share: float, apart: float = 0.5) -> Familiar:
@@ -88,13 +88,22 @@ def strangeness_of(moments: Moments, familiar: Familiar) -> Strangeness:
     )
 
 
-def mean_distance(features_ND: Tensor, labels_N: Tensor) -> float:
-    """1 - cosine between two images of one class, on average over the classes that have two."""
-    unit_ND, found = F.normalize(features_ND.double(), dim=1), []
-    for c in torch.unique(labels_N).tolist():
-        of_class = unit_ND[labels_N == c]
-        if (count := len(of_class)) > 1:
-            found.append(1 - float((of_class.sum(0) ** 2).sum() - count) / (count * (count - 1)))
+def distance_between_kinds(features_ND: Tensor, labels_N: Tensor) -> float:
+    """1 - cosine between two images, on average: halfway between those of one class and those of two.
+
+    >>> distance_between_kinds(torch.eye(2).repeat(2, 1), torch.tensor([0, 1, 0, 1]))
+    0.5
+    """
+    unit_ND = F.normalize(features_ND.double(), dim=1)
+    classes, of_N = torch.unique(labels_N, return_inverse=True)
+    count_C = torch.bincount(of_N).double()
+    sum_CD = torch.zeros(len(classes), unit_ND.shape[1], dtype=torch.float64).index_add_(0, of_N, unit_ND)
+    product_CC = sum_CD @ sum_CD.T
+    several = count_C > 1
+    alike_C = (product_CC.diagonal() - count_C)[several] / (count_C * (count_C - 1))[several]
+    unlike_CC = product_CC / torch.outer(count_C, count_C)
+    unlike = unlike_CC[~torch.eye(len(classes), dtype=torch.bool)]
+    found = [1 - float(values.mean()) for values in (alike_C, unlike) if len(values)]
     return sum(found) / len(found) if found else 0.5
 
 
