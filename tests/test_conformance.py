@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from scail.benchmark.configuration import settle
 from scail.benchmark.incremental import Watch, steps_of
 from scail.benchmark.runner import run_experiment
 from scail.benchmark.trajectory import trajectories_in
-from scail.heads import Evidence
+from scail.heads.evidence import TENSORS
 from scail.methods import METHODS, choose_methods, head_of
 from scail.storage.store import Store
 
@@ -42,9 +42,14 @@ def evidences(experiment, store):
             yield trajectory, step
 
 
+def tensors_of(evidence):
+    """All that a head may see; of a frozen network the moments too."""
+    return {name: getattr(evidence, name) for name in TENSORS} | (vars(evidence.moments) if evidence.moments else {})
+
+
 def expected_selections(name):
     method = METHODS[name]
-    if method.trainer == "joint" or method.without_memory:
+    if method.trainer == "joint" or method.without_memory or method.ignores_memory:
         return {None}
     return {method.select} if method.select else {"random", "herding"}
 
@@ -70,14 +75,15 @@ def test_a_head_is_pure_and_covers_all_classes(name, tiny, shared_store):
         if name not in trajectory.methods:
             continue
         evidence = step.learned.evidence
-        before = {f.name: getattr(evidence, f.name).clone() for f in fields(Evidence)}
-        features = torch.randn(7, evidence.weight_CD.shape[1], generator=torch.Generator().manual_seed(0)).abs()
+        before = {name: tensor.clone() for name, tensor in tensors_of(evidence).items()}
+        size = evidence.new_features_MD.shape[1]
+        features = torch.randn(7, size, generator=torch.Generator().manual_seed(0)).abs()
         once, again = (head_of(name, tiny.heads, step.learned).scores(features) for _ in range(2))
         assert torch.equal(once, again)
         assert once.shape == (7, step.state.num_classes)
         assert not once.isnan().any()
         assert (once > -torch.inf).any(1).all()  # every image can be given some class
-        assert all(torch.equal(getattr(evidence, n), value) for n, value in before.items())
+        assert all(torch.equal(tensors_of(evidence)[n], value) for n, value in before.items())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,7 +91,7 @@ def test_scores_of_an_image_do_not_depend_on_the_others(name, tiny, shared_store
     for trajectory, step in evidences(tiny, shared_store):
         if name in trajectory.methods:
             evidence = step.learned.evidence
-            features = torch.rand(5, evidence.weight_CD.shape[1], generator=torch.Generator().manual_seed(1))
+            features = torch.rand(5, evidence.new_features_MD.shape[1], generator=torch.Generator().manual_seed(1))
             head = head_of(name, tiny.heads, step.learned)
             alone = torch.cat([head.scores(one[None]) for one in features])
             torch.testing.assert_close(head.scores(features), alone, rtol=1e-4, atol=1e-5)

@@ -601,6 +601,7 @@ FT_HEADS = {
     "ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail", "ft_wa", "prior", "tau_norm", "il2m", "siw", "siw_mc",
     "ft_slda", "ft_ridge", "duet",
 }  # fmt: skip
+WITHOUT_MEMORY = ("lwf", "ft_nomem", "full", "ncm", "slda", "ridge", "ranpac", "fetril")  # or the same with any
 RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
 
 
@@ -608,12 +609,12 @@ def test_every_method_has_the_selection_of_its_own_paper_and_ft_both(tiny):
     expected = dict.fromkeys(FT_HEADS, (HERDING, RANDOM))
     expected |= dict.fromkeys(("ft_bal", "e2e", "deesil"), (RANDOM,))
     expected |= dict.fromkeys(("icarl", "ft_distill", "icarl_duet", "bic"), (HERDING,))
-    expected |= dict.fromkeys(("lwf", "ft_nomem", "full"), (NONE,))
+    expected |= dict.fromkeys(WITHOUT_MEMORY, (NONE,))
     assert places_by_method(tiny) == expected
 
 
 def test_a_selection_that_is_asked_for_holds_for_every_method_with_a_memory(tiny):
-    expected = dict.fromkeys(METHODS, (RANDOM,)) | dict.fromkeys(("lwf", "ft_nomem", "full"), (NONE,))
+    expected = dict.fromkeys(METHODS, (RANDOM,)) | dict.fromkeys(WITHOUT_MEMORY, (NONE,))
     assert places_by_method(tiny.but(select=("random",))) == expected
     both = places_by_method(tiny.but(select=("random", "herding")))
     assert both["bic"] == both["ft"] == (HERDING, RANDOM)
@@ -625,4 +626,4 @@ def test_without_a_memory_there_is_one_trajectory_per_trainer_and_none_that_need
     assert set(METHODS) - set(found) == left_out
     assert all(places == (NONE,) for places in found.values())
     trainers = [one.trainer for one in trajectories_in(settle(tiny.but(memory=0)))]
-    assert sorted(trainers) == ["distill", "fine_tune", "frozen_svm", "joint"]
+    assert sorted(trainers) == ["distill", "fine_tune", "frozen", "frozen_random", "frozen_svm", "joint"]

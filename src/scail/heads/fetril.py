@@ -9,13 +9,17 @@ from torch.nn import functional as F
 
 from scail.heads.evidence import Evidence
 from scail.heads.linear_head import LinearHead
+from scail.heads.ncm import ncm
 
 
 def fetril(evidence: Evidence, strength: float = 1.0, tolerance: float = 1e-4) -> LinearHead:
     """One linear SVM per class, on unit-length features of the new classes and pseudo-features of the past ones.
 
-    Not exact: what a past class is told apart by depends on which classes are new. `strength` is the SVMs' C.
+    Not exact: what a past class is told apart by depends on which classes are new. `strength` is the SVMs' C. Where no
+    image of a new class is at hand, as when it was forgotten, there is nothing to move: the nearest mean decides.
     """
+    if len(evidence.new_labels_M) == 0:
+        return ncm(evidence)
     features_ND, labels_N = with_pseudo_features(evidence)
     count_C = evidence.known_moments.count_C
     weight_CD, bias_C = torch.zeros(len(count_C), features_ND.shape[1]), torch.full((len(count_C),), -torch.inf)
@@ -49,7 +53,7 @@ def with_pseudo_features(evidence: Evidence) -> tuple[Tensor, Tensor]:
         new_mean_CD[c] = new_MD[evidence.new_labels_M == c].mean(0)
     features, labels = [new_MD], [evidence.new_labels_M]
     is_new = torch.isin(torch.arange(len(mean_CD)), new)
-    for past in ((~is_new) & (moments.count_C > 0)).nonzero().flatten().tolist() if len(new) else []:
+    for past in ((~is_new) & (moments.count_C > 0)).nonzero().flatten().tolist():
         likeness = F.cosine_similarity(mean_CD[past][None], new_mean_CD[new], dim=1)
         nearest = int(new[likeness.argmax()])
         of_nearest = new_MD[evidence.new_labels_M == nearest]

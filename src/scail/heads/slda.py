@@ -21,7 +21,10 @@ def slda(evidence: Evidence) -> LinearHead:
 
 def shrunk_covariance(moments: Moments) -> tuple[Tensor, float]:
     """The covariance within classes, shrunk, and how far (0 to 1)."""
-    return shrunk(moments.within_DD, moments.images - int((moments.count_C > 0).sum()))
+    within_DD, freedom = moments.within_DD, moments.images - int((moments.count_C > 0).sum())
+    if float(within_DD.trace()) <= 1e-12 * float(moments.gram_DD.trace()):
+        freedom = 0  # images of a class are all alike: what is left is rounding
+    return shrunk(within_DD, freedom)
 
 
 def shrunk(scatter_DD: Tensor, freedom: int) -> tuple[Tensor, float]:
