@@ -79,7 +79,28 @@ def test_without_onnxruntime_torch_computes_them(monkeypatch):
     assert torch.equal(FrozenFeatures(network, 16, 16).of(images), extract_features(network, images))
 
 
-def test_other_features_than_torchs_are_an_error(monkeypatch):
+def test_a_graph_is_kept_and_made_again_where_it_is_damaged(monkeypatch, tmp_path):
+    monkeypatch.setenv("SCAIL_CACHE", str(tmp_path))
+    network, images = network_of("resnet8", 3), images_of(3, 3, 16, 16)
+    before = FrozenFeatures(network, 16, 16).of(images)
+    (kept,) = (tmp_path / "graphs").iterdir()
+    with monkeypatch.context() as patched:
+        patched.setattr("scail.networks.onnx_features.features_graph", lambda *given: pytest.fail("made again"))
+        assert torch.equal(FrozenFeatures(network, 16, 16).of(images), before)
+    kept.write_bytes(b"damaged")
+    assert torch.equal(FrozenFeatures(network, 16, 16).of(images), before) and len(kept.read_bytes()) > 1000
+
+
+def test_networks_that_scale_images_otherwise_have_other_graphs(monkeypatch, tmp_path):
+    monkeypatch.setenv("SCAIL_CACHE", str(tmp_path))
+    one, two = (network_of(f"efficientnet-lite0@{side}", 3) for side in (32, 40))
+    two.load_state_dict(one.state_dict())
+    images = images_of(2, 3, 16, 16)
+    assert not torch.allclose(FrozenFeatures(one, 16, 16).of(images), FrozenFeatures(two, 16, 16).of(images))
+
+
+def test_other_features_than_torchs_are_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("SCAIL_CACHE", str(tmp_path))
     monkeypatch.setattr(FrozenFeatures, "_run", lambda self, batch: torch.ones(len(batch), self.feature_size))
     with pytest.raises(RuntimeError, match="onnxruntime computes other features of resnet8 than torch"):
         FrozenFeatures(network_of("resnet8", 3), 16, 16)

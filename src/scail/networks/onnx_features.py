@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import warnings
 from importlib.metadata import version
@@ -88,10 +89,12 @@ class FrozenFeatures:
         self._session = None
         if find_spec("onnxruntime"):
             place = _place(network, height, width)
-            known = place.exists()
-            graph = kept_graph(network, height, width)
-            self._session = _session(graph, threads)
-            if not known:  # one that is kept was checked
+            if place.exists():  # it was checked when it was made
+                with contextlib.suppress(Exception):  # damaged: onnxruntime has a dozen kinds of its own
+                    self._session = _session(place.read_bytes(), threads)
+            if self._session is None:
+                graph = features_graph(network, height, width)
+                self._session = _session(graph, threads)
                 self._check()
                 keep(place, graph)
 
@@ -146,7 +149,7 @@ _making = Lock()
 
 def frozen_features(network: Network, height: int, width: int, threads: int = 1) -> FrozenFeatures:
     """The features of this network, made once for each set of weights and image size; the latest few are kept."""
-    key = (network.name, features_digest(network), height, width, threads)
+    key = (features_digest(network), height, width, threads)
     with _making:
         found = _made.pop(key, None) or FrozenFeatures(network, height, width, threads)
         _made[key] = found  # now the latest
@@ -156,8 +159,8 @@ def frozen_features(network: Network, height: int, width: int, threads: int = 1)
 
 
 def features_digest(network: Network) -> str:
-    """Of all that features depend on: the linear layer may change."""
-    digest = hashlib.sha256()
+    """Of all that features depend on: its name, which says how images are scaled, and weights; the layer may change."""
+    digest = hashlib.sha256(network.name.encode())
     for key, tensor in network.state_dict().items():
         if not key.startswith("linear."):
             digest.update(f"{key} {tuple(tensor.shape)}".encode())
