@@ -93,7 +93,10 @@ def _size(shape: Shape) -> str:
 
 def _last_learn(seen: Look, found: dict[str, Any] | None) -> Iterator[str]:
     """What it did to past classes: one line on all, then those that changed, the worst first."""
-    if seen.manifest.settings.held_out_places == 0:
+    settings = seen.manifest.settings
+    if settings.held_out_places == 0 and settings.trainer.frozen:
+        yield "its network is frozen: what was learned of past classes stays as it was"
+    elif settings.held_out_places == 0:
         yield (
             "past classes cannot be compared: no images are held out; begin the model with learn --validation 0.1, or "
             "give images of your own to scail evaluate before and after a learn"
