@@ -75,17 +75,13 @@ def without_images(model: Model, digests: set[bytes]) -> Model:
         moments = moments.without(part.features_ND[gone], part.labels_N[gone])
         left = Seen(part.features_ND[~gone], part.labels_N[~gone], part.digests_N[~gone])
         seen += [left] if len(left.labels_N) else []
-    evidence, kept = model.learned.evidence, model.exemplars
-    stay = torch.tensor(
-        [digest_of_pixels(image).numpy().tobytes() not in digests for image in kept.images], dtype=torch.bool
-    )
-    rows = tuple(rows[stay[rows]] for rows in kept.memory.exemplars)
-    at = kept.memory.indices  # evidence counts exemplars class by class
+    evidence = model.learned.evidence
+    stay = _stay(model.exemplars, digests)[model.exemplars.memory.indices]  # evidence counts exemplars class by class
     evidence = replace(
-        evidence, moments=moments, exemplar_features_ED=evidence.exemplar_features_ED[stay[at]],
-        exemplar_labels_E=evidence.exemplar_labels_E[stay[at]],
+        evidence, moments=moments, exemplar_features_ED=evidence.exemplar_features_ED[stay],
+        exemplar_labels_E=evidence.exemplar_labels_E[stay],
     )  # fmt: skip
-    exemplars = Kept.chosen(kept.images, Memory(kept.memory.budget, rows))
+    exemplars, held_out = (_without_digests(kept, digests) for kept in (model.exemplars, model.held_out))
     carried = {
         **model.learned.carried,
         "count_C": moments.count_C,
@@ -93,7 +89,20 @@ def without_images(model: Model, digests: set[bytes]) -> Model:
         "gram_DD": moments.gram_DD,
     }
     learned = replace(model.learned, memory=exemplars.memory, evidence=evidence, carried=carried)
-    return replace(model, learned=learned, exemplars=exemplars, seen=tuple(seen))
+    return replace(model, learned=learned, exemplars=exemplars, held_out=held_out, seen=tuple(seen))
+
+
+def _stay(kept: Kept, digests: set[bytes]) -> Tensor:
+    """Per image whether it is none of these."""
+    found = [digest_of_pixels(image).numpy().tobytes() not in digests for image in kept.images]
+    return torch.tensor(found, dtype=torch.bool)
+
+
+def _without_digests(kept: Kept, digests: set[bytes]) -> Kept:
+    stay = _stay(kept, digests)
+    return Kept.chosen(
+        kept.images, Memory(kept.memory.budget, tuple(rows[stay[rows]] for rows in kept.memory.exemplars))
+    )
 
 
 def _carried(model: Model, label: int) -> tuple[dict[str, Tensor], tuple[Seen, ...]]:

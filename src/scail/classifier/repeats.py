@@ -25,34 +25,42 @@ class FirstSeen:
 def first_seen(model: Model | None, images: Tensor, names: Sequence[str]) -> FirstSeen:
     """Without pictures that were learned before, or stand twice in this call, under the same name.
 
-    A picture that was learned under another name is taken back from there: the new name counts.
+    A picture that was learned under other names only is taken back from there: the new name counts. One that is held
+    out to measure with stays so.
     """
-    known = _known(model)
-    digests = [digest_of_pixels(image).numpy().tobytes() for image in images]
-    rows, moved, given = list[int](), set[bytes](), set[tuple[bytes, str]]()
-    for row, (digest, name) in enumerate(zip(digests, names, strict=True)):
-        if known.get(digest) == name or (digest, name) in given:
-            continue
-        given.add((digest, name))
-        rows.append(row)
-        if digest in known:
-            moved.add(digest)
+    known, now = _known(model), dict[bytes, set[str]]()
+    digests = [_digest(image) for image in images]
+    for digest, name in zip(digests, names, strict=True):
+        now.setdefault(digest, set()).add(name)
+    moved = {digest for digest in known.keys() & now.keys() if not known[digest] & now[digest]}
+    given = {(digest, name) for digest in known.keys() - moved for name in known[digest]}
+    rows = list[int]()
+    for row, pair in enumerate(zip(digests, names, strict=True)):
+        if pair not in given:
+            given.add(pair)
+            rows.append(row)
     notes = []
     if repeated := len(names) - len(rows):
         notes.append(f"{repeated} of {len(names)} images were learned before, or stand here twice: they count once")
     if moved and model is not None:
-        was = sorted({known[digest] for digest in moved})
+        was = sorted(set[str]().union(*(known[digest] for digest in moved)))
         notes.append(f"{len(moved)} images were learned as {', '.join(was[:5])}: they are moved to the names given now")
         model = without_images(model, moved)
     return FirstSeen(model, images[torch.tensor(rows, dtype=torch.int64)], [names[row] for row in rows], tuple(notes))
 
 
-def _known(model: Model | None) -> dict[bytes, str]:
-    """The name of every picture that was learned."""
+def _digest(image: Tensor) -> bytes:
+    return digest_of_pixels(image).numpy().tobytes()
+
+
+def _known(model: Model | None) -> dict[bytes, set[str]]:
+    """The names of every picture that was learned or is held out; one may have several."""
+    found = dict[bytes, set[str]]()
     if model is None:
-        return {}
-    return {
-        digest.numpy().tobytes(): model.classes[int(label)]
-        for seen in model.seen
-        for digest, label in zip(seen.digests_N, seen.labels_N, strict=True)
-    }
+        return found
+    for seen in model.seen:
+        for digest, label in zip(seen.digests_N, seen.labels_N.tolist(), strict=True):
+            found.setdefault(digest.numpy().tobytes(), set()).add(model.classes[label])
+    for image, label in zip(model.held_out.images, model.held_out.memory.labels.tolist(), strict=True):
+        found.setdefault(_digest(image), set()).add(model.classes[label])
+    return found

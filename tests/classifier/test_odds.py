@@ -1,0 +1,83 @@
+"""Odds of scores: numbers worked by hand, and scores that were made so that their odds are known."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from scail.classifier.odds import POWER, Odds, best_odds
+from scail.heads import Moments, slda_left_out
+from scail.heads.slda import shrunk_covariance
+
+
+def test_odds_by_hand():
+    # behind the best: 0, 4 and 9; divided by 1 and their square roots taken: 0, 2 and 3
+    found = Odds(1.0, 0.5).of(torch.tensor([[9.0, 5.0, 0.0]]))
+    parts = [1, math.exp(-2), math.exp(-3)]
+    torch.testing.assert_close(found, torch.tensor([[part / sum(parts) for part in parts]]))
+
+
+def test_with_power_1_they_are_a_softmax():
+    scores = torch.randn(20, 5, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(Odds(0.7).of(scores), torch.softmax(scores / 0.7, dim=1))
+
+
+def test_a_class_that_cannot_be_predicted_has_no_chance():
+    assert Odds(2.0, POWER).of(torch.tensor([[1.0, -math.inf]])).tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize(
+    "given", [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (math.inf, 1.0), (math.nan, 1.0), (1.0, math.nan)]
+)
+def test_numbers_that_cannot_be_are_an_error(given):
+    with pytest.raises(ValueError, match="expected numbers above 0"):
+        Odds(*given)
+
+
+@pytest.mark.parametrize("power", [1.0, POWER])
+@pytest.mark.parametrize("temperature", [0.02, 1.0, 30.0])
+def test_the_temperature_of_scores_is_found(temperature, power):
+    draw = torch.Generator().manual_seed(0)
+    scores = temperature * 3 * torch.randn(4000, 6, generator=draw)
+    labels = torch.multinomial(Odds(temperature, power).of(scores), 1, generator=draw)[:, 0]
+    found = best_odds(scores, labels, power)
+    assert found.power == power
+    assert found.temperature == pytest.approx(temperature, rel=0.1)
+
+
+def test_images_whose_class_cannot_be_predicted_say_nothing():
+    scores = torch.tensor([[1.0, -math.inf], [2.0, 1.0], [1.0, 2.0], [2.5, 2.0]])
+    with_it, without = (best_odds(scores[at:], torch.tensor([1, 0, 1, 1])[at:]) for at in (0, 1))
+    assert with_it == without
+    assert best_odds(scores[:1], torch.tensor([1])) == Odds()
+    assert best_odds(torch.ones(3, 1), torch.zeros(3, dtype=torch.int64)) == Odds()
+
+
+def calibration_error(odds, labels, bins=10):
+    """How far the odds of the likeliest class are from how often it is the right one, on average."""
+    sure, said = odds.max(1)
+    right = (said == labels).double()
+    which = (sure * bins).long().clamp(max=bins - 1)
+    return sum(
+        float((which == b).double().mean()) * abs(float(right[which == b].mean()) - float(sure[which == b].mean()))
+        for b in range(bins)
+        if (which == b).any()
+    )
+
+
+def test_images_that_are_left_out_make_odds_that_can_be_trusted():
+    draw = torch.Generator().manual_seed(0)
+    classes, size = 10, 40
+    means = 0.5 * torch.randn(classes, size, generator=draw)
+    learned, tested = torch.arange(classes).repeat_interleave(12), torch.arange(classes).repeat_interleave(200)
+    features, images = (means[of] + torch.randn(len(of), size, generator=draw) for of in (learned, tested))
+    moments = Moments.of(features, learned, classes)
+    left_out = slda_left_out(moments, features, learned)
+    odds = best_odds(left_out, learned)
+    weight = torch.linalg.solve(shrunk_covariance(moments)[0], moments.mean_CD.T).T
+    scores = images.double() @ weight.T - 0.5 * (weight * moments.mean_CD).sum(1)
+    assert 0.3 < float((scores.argmax(1) == tested).double().mean()) < 0.98  # neither hopeless nor sure
+    trusted, plain = calibration_error(odds.of(scores), tested), calibration_error(Odds().of(scores), tested)
+    assert trusted < 0.05 and trusted < plain
