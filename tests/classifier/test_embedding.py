@@ -18,7 +18,7 @@ def frozen(**given) -> IncrementalClassifier:
     return little(**{"backbone": "efficientnet-lite0@32", "backbone_weights": "pretrained", "epochs": None, **given})
 
 
-@pytest.mark.parametrize("method", ["slda", "ranpac"])
+@pytest.mark.parametrize("method", ["slda", pytest.param("ranpac", marks=pytest.mark.soak)])
 def test_with_all_images_kept_it_is_as_if_it_had_begun_with_the_other_network(method, tmp_path):
     images, labels = little_images("a", "b", "c", each=4)
     one = frozen(memory=12, method=method).learn(images, labels).embed_again("efficientnet-lite0@40")

@@ -13,8 +13,8 @@ def alike(features: Sequence[NDArray[np.float32]], apart: float) -> list[list[in
 
     Two groups become one as long as their pictures are, on average, no farther apart than this (1 - cosine).
 
-    >>> alike([np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.1, 1.0])], 0.3)
-    [[1, 2], [0]]
+    >>> alike([np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.1, 1.0]), np.array([-0.1, 1.0])], 0.3)
+    [[1, 2, 3], [0]]
     """
     if len(features) < 2:
         return [[row] for row in range(len(features))]

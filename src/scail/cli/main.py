@@ -73,7 +73,7 @@ def _obey(words: Sequence[str]) -> None:
 def overview() -> str:
     """What `scail --help` prints: the table, on one screen."""
     lines = ["usage: scail COMMAND [OPTIONS]"]
-    lines += ["Teach an image classifier new classes over time, when old data can't be kept.", ""]
+    lines += ["Teach an image classifier new classes over time, when old data can't be kept."]
     for group, commands in groupby(COMMANDS.items(), key=lambda item: item[1].group):
         lines += [f"{group}:", *(f"  {name:10}{command.summary}" for name, command in commands)]
     return "\n".join([*lines, "", "`scail COMMAND --help` explains a command and its options."])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one is itself only: what is worked out of it can be remembered
 class Moments:
     """Per class the number of images and the sum of their features, and one Gram matrix; in double precision.
 

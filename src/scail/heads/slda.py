@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -13,10 +15,16 @@ from scail.heads.moments import Moments
 def slda(evidence: Evidence) -> LinearHead:
     """Linear discriminant analysis with equal priors. A class without images cannot be predicted."""
     moments = evidence.known_moments
-    covariance_DD, _ = shrunk_covariance(moments)
-    weight_CD = torch.linalg.solve(covariance_DD, moments.mean_CD.T).T
+    weight_CD = moments.mean_CD @ precision(moments)[0]
     bias_C = -0.5 * (weight_CD * moments.mean_CD).sum(1)
     return LinearHead(weight_CD.float(), bias_C.masked_fill(moments.count_C == 0, -torch.inf).float())
+
+
+@lru_cache(maxsize=2)  # a head, its leave-one-out and its odds are worked out one after the other
+def precision(moments: Moments) -> tuple[Tensor, float]:
+    """The inverse of the shrunk covariance within classes, and how far that is shrunk."""
+    covariance_DD, share = shrunk_covariance(moments)
+    return torch.linalg.inv(covariance_DD), share
 
 
 def shrunk_covariance(moments: Moments) -> tuple[Tensor, float]:
@@ -51,12 +59,11 @@ def slda_left_out(moments: Moments, features_ND: Tensor, labels_N: Tensor) -> Te
     is solved anew. How far the covariance is shrunk stays as it is.
     """
     features_ND, mean_CD = features_ND.double(), moments.mean_CD
-    covariance_DD, share = shrunk_covariance(moments)
+    precision_DD, share = precision(moments)
     freedom = max(1, moments.images - int((moments.count_C > 0).sum()))
     count_N = moments.count_C[labels_N].double()
     off_ND = features_ND - mean_CD[labels_N]
-    solved_DK = torch.linalg.solve(covariance_DD, torch.cat([mean_CD, features_ND, off_ND]).T)
-    weight_DC, image_DN, off_DN = solved_DK.split([len(mean_CD), len(features_ND), len(features_ND)], dim=1)
+    weight_DC, image_DN, off_DN = ((precision_DD @ vectors.T) for vectors in (mean_CD, features_ND, off_ND))
     # The covariance without the image is `covariance - part * off off'`.
     part_N = (1 - share) * count_N / (count_N - 1).clamp(min=1) / freedom
     gain_N = part_N / (1 - part_N * (off_ND * off_DN.T).sum(1)).clamp(min=1e-12)

@@ -19,7 +19,7 @@ from scail.heads.evidence import Evidence
 from scail.heads.ft_slda import available
 from scail.heads.moments import Moments
 from scail.heads.ncm import ncm_left_out
-from scail.heads.slda import shrunk_covariance
+from scail.heads.slda import precision
 
 UNKNOWN = 1.0
 """An image that is stranger than this is unknown."""
@@ -79,7 +79,7 @@ def moments_at_hand(evidence: Evidence) -> Moments | None:
 def strangeness_of(moments: Moments, familiar: Familiar) -> Strangeness:
     """The strangeness of images to what these are the moments of."""
     mean_CD = moments.mean_CD[moments.count_C > 0]
-    precision_DD, middle_D = torch.linalg.inv(shrunk_covariance(moments)[0]), mean_CD.mean(0)
+    precision_DD, middle_D = precision(moments)[0], mean_CD.mean(0)
     off_CD = mean_CD - middle_D
     white_CD = off_CD @ precision_DD
     white_CD = white_CD / (white_CD * off_CD).sum(1, keepdim=True).clamp(min=1e-12).sqrt()
@@ -116,8 +116,7 @@ def similar_left_out(moments: Moments, features_ND: Tensor, labels_N: Tensor) ->
     known = moments.count_C > 0
     middle_D = moments.mean_CD[known].mean(0)
     features_ND, mean_CD = features_ND.double() - middle_D, moments.mean_CD - middle_D
-    covariance_DD, share = shrunk_covariance(moments)
-    precision_DD = torch.linalg.inv(covariance_DD)
+    precision_DD, share = precision(moments)
     count_N = moments.count_C[labels_N].double()
     off_ND = features_ND - mean_CD[labels_N]
     solved_ND = off_ND @ precision_DD
