@@ -130,6 +130,7 @@ def test_same_seed_same_bits_other_seed_other_bits(tiny, measured, shared_store,
     assert [row.scores for row in other.rows] != [row.scores for row in one.rows]
 
 
+@pytest.mark.soak
 def test_the_number_of_processes_changes_nothing(tiny, measured, tmp_path):
     one, two = measured, run_experiment(tiny, tmp_path / "two", store=tmp_path / "store", jobs=2)
     assert comparable(one) == comparable(two)

@@ -194,6 +194,7 @@ class TestRun:
         code, out, _ = call(capsys, "paper", done / "out")
         assert code == 0 and out.count("matches no published cell") == 2
 
+    @pytest.mark.soak
     def test_two_processes_give_the_same_rows(self, done, tmp_path, capsys):
         code, _, err = call(capsys, "grid", done / "tiny.yaml", "--jobs", 2, *_places(tmp_path))
         assert code == 0, err

@@ -170,6 +170,7 @@ def test_a_logger_that_cannot_be_started_stops_the_run_before_it_trains(monkeypa
 
 
 @pytest.mark.filterwarnings("ignore")  # of the packages, not ours
+@pytest.mark.soak
 def test_tensorboard(tmp_path):
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -91,7 +91,10 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(undisturbed, tmp_pa
     assert not list((tmp_path / "store" / "unfinished").iterdir())
 
 
-@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGINT, "1"), (signal.SIGTERM, "1"), (signal.SIGINT, "2")])
+@pytest.mark.parametrize(
+    ("number", "jobs"),
+    [(signal.SIGINT, "1"), (signal.SIGTERM, "1"), pytest.param(signal.SIGINT, "2", marks=pytest.mark.soak)],
+)
 def test_asked_to_stop_it_saves_and_says_so_and_goes_on(undisturbed, tmp_path, number, jobs):
     extra = ("--methods", "ft,ft_nem,scail,full", "--jobs", jobs) if jobs == "2" else ("--jobs", jobs)
     with start(tmp_path / "run", tmp_path / "store", *extra) as process:

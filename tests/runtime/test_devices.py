@@ -237,6 +237,7 @@ def test_several_nodes_are_told_apart(monkeypatch):
         _surroundings(4, 2)
 
 
+@pytest.mark.soak
 def test_two_nodes_with_the_same_command_train_one_network_and_the_first_one_writes(tmp_path, monkeypatch):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

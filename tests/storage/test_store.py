@@ -86,6 +86,7 @@ for n in range(60):
 """
 
 
+@pytest.mark.soak
 def test_processes_that_begin_write_and_evict_together_do_not_disturb_each_other(store_dir):
     """From the very first moment, with the same keys, and under a limit that forces eviction all the time."""
     limit = os.environ | {"SCAIL_STORE_LIMIT": "8KB"}
