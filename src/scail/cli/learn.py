@@ -24,9 +24,11 @@ ModelFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL
 class LearnCommand:
     """Learn classes into a model: a new one, or one that has learned before.
 
+    By default nothing is trained: a network that has seen the world looks at every image once, and nothing is forgotten.
+    Twenty images of a class are plenty. More images of a known class count, too.
+
     The model is a folder. It keeps at most B images of what it has learned. It answers as before until the new state
-    takes its place in one step. Interrupted or killed, nothing is lost: the same command goes on. Images of classes
-    that it knows are rehearsed.
+    takes its place in one step. Interrupted or killed, nothing is lost: the same command goes on.
 
     Options marked * are fixed by the first learn.
 
@@ -52,8 +54,9 @@ class LearnCommand:
     validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
     """* Share of each class, and of B, that is held out to measure with, as 0.1. Default: none."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every state, as 10. Default: as in the learn before; at first, by the number of images.
-    30,10 is 30 in the first state, 10 in later ones. Methods that distil, as the default one, have 10 in all."""
+    """Epochs of every state, as 10, for methods that train; without a --method, a network is trained then.
+    30,10 is 30 in the first state, 10 in later ones. Methods that distil, as icarl_duet, have 10 in all.
+    Default: as in the learn before; at first, by the number of images."""
     backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """* The network. Default: efficientnet-lite0 with pretrained weights, which is not trained.
     A frozen model can change to another pretrained one later: its exemplars are embedded again, the rest is lost.

@@ -37,6 +37,8 @@ def _memory_use(method: Method) -> str:
 
     if TRAINERS[method.trainer].at_once or method.without_memory:
         return "none"
+    if method.ignores_memory:
+        return "not read"
     chosen = method.select or "both ways"
     return f"{chosen}, needed" if method.needs_exemplars else chosen
 
