@@ -24,7 +24,7 @@ ModelFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL
 class LearnCommand:
     """Learn classes into a model: a new one, or one that has learned before.
 
-    By default nothing is trained: a network that has seen the world looks at every image once, and nothing is forgotten.
+    By default nothing is trained: a network that has seen the world looks at every image once. Nothing is forgotten.
     Twenty images of a class are plenty. More images of a known class count, too.
 
     The model is a folder. It keeps at most B images of what it has learned. It answers as before until the new state
