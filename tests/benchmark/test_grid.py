@@ -222,6 +222,7 @@ class TestRun:
         assert code == 0 and "finished before" not in out
         assert {row["method"] for of in rows(tmp_path / "out").values() for row in of} == {"ft"}
 
+    @pytest.mark.soak
     def test_interrupted_it_goes_on_with_the_same_bits(self, done, tmp_path, capsys):
         with Forked("grid", str(done / "tiny.yaml"), "--jobs", "1", *_places(tmp_path)) as running:
             for line in running.stdout:

@@ -253,6 +253,7 @@ def test_an_order_file_that_is_no_text_or_has_a_byte_order_mark(capsys, tmp_path
     assert call(capsys, *options, "--out", tmp_path / "b")[0] == 0
 
 
+@pytest.mark.soak
 def test_a_training_that_diverges_names_state_epoch_and_rate(capfd, tmp_path):
     options = (*TINY, "--memory", 12, "--methods", "ft", "--jobs", 2, "--lr", "1e30")  # in one of two processes
     code, _, err = call(capfd, *options, "--out", tmp_path / "run", "--store", tmp_path / "store")

@@ -74,6 +74,7 @@ def undisturbed(root: Path, *names: str, epochs: int = 2) -> np.ndarray:
     return IncrementalClassifier.load(root, verbose=False).predict_proba(PROBE)
 
 
+@pytest.mark.soak
 def test_killed_at_any_moment_the_old_model_answers_and_the_next_learn_ends_the_same(tmp_path):
     lessons = ["a+b", "c", "d+a", "e", "f"]
     expected, root = dict[int, np.ndarray](), tmp_path / "m"
