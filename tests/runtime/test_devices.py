@@ -101,6 +101,7 @@ def every_method(tmp_path_factory):
     return place, said
 
 
+@pytest.mark.soak
 def test_every_trainer_and_head_runs_and_only_rank_0_speaks(every_method):
     from scail.methods import METHODS
 
@@ -116,6 +117,7 @@ def test_every_trainer_and_head_runs_and_only_rank_0_speaks(every_method):
         assert row["exemplars"] <= row["memory"]
 
 
+@pytest.mark.soak
 def test_the_same_weights_give_exactly_the_same_metrics_in_one_process(every_method, monkeypatch):
     place, _ = every_method
     config = json.loads((place / "run" / "config.json").read_text())["experiment"]
