@@ -16,7 +16,8 @@ from torch import Tensor
 
 from scail.config import Select
 from scail.exemplars import Memory, herding_order, random_order
-from scail.heads import Evidence, Moments
+from scail.heads import Evidence
+from scail.moments import Moments
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
 from scail.training import Progress, Task, Trained, Trainer
@@ -86,16 +87,9 @@ def remember(
     memory = memory.reorder(seen_again).add(
         _orders(trained.new_labels, trained.new_indices, trained.features_ND, choose)
     )
-    moments = moments_in(carried or {})
+    moments = Moments.carried_in(carried or {})
     evidence = _evidence(trained, before.evidence if before else None, memory, moments)
     return Learned(trained.network, memory, evidence, carried or {})
-
-
-def moments_in(carried: Mapping[str, Tensor]) -> Moments | None:
-    """The moments that a frozen trainer has left."""
-    if "gram_DD" not in carried:
-        return None
-    return Moments(carried["count_C"], carried["sum_CD"], carried["gram_DD"])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ Shapes: C classes, P past ones, D features.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from importlib.metadata import version
 
 import numpy as np
@@ -22,7 +21,7 @@ from scail.classifier.odds import Odds
 from scail.classifier.picture_scaling import Piece, picture_graph, scaled_picture, scaling_piece
 from scail.heads import LinearHead
 from scail.heads.strangeness import UNKNOWN, Strangeness
-from scail.networks.network import Network, extract_features
+from scail.networks.network import extract_features
 from scail.networks.onnx_features import features_digest, features_graph, kept_graph
 
 _TOLERANCE = 1e-4
@@ -63,15 +62,11 @@ def _network_piece(model: Model) -> Piece:
     from onnx.compose import add_prefix
 
     shape = model.settings.shape
-    alone = onnx.load_from_string(_graph_of(model)(model.learned.network, shape.height, shape.width))
+    # A network that does not move has its graph in the cache by now; one that was just trained is new.
+    made = kept_graph if model.settings.pretrained else features_graph
+    alone = onnx.load_from_string(made(model.learned.network, shape.height, shape.width))
     graph = add_prefix(alone, _NETWORK).graph
     return Piece(_NETWORK, graph.node, graph.initializer)
-
-
-def _graph_of(model: Model) -> Callable[[Network, int, int], bytes]:
-    """A network that does not move has its graph in the cache by now; one that was just trained is new."""
-    pretrained = model.settings.trainer.frozen and model.settings.experiment.recipe.weights
-    return kept_graph if pretrained else features_graph
 
 
 def _former_network(former: bytes | None, told: dict[str, str]) -> Piece | None:

@@ -6,13 +6,14 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scail.classifier.folder.record import TENSOR_FILE, TRIES, DamagedModel, FolderError, read_checked, read_record
 from scail.datasets.images.decode import BROKEN, BrokenImage, open_turned
+from scail.runtime.onnx_session import onnx_session
 
 ANSWER_FORMAT = "1"
 """Of the ONNX file: what goes in, what comes out, what its metadata say."""
@@ -51,7 +52,7 @@ class Answerer:
     def __init__(self, graph: bytes, name: str = "the graph", threads: int = 0) -> None:
         """The graph as bytes; `name` is for messages. threads: 0 is as many as there are cores."""
         try:
-            self._session = session_of(graph, threads)
+            self._session = onnx_session(graph, threads)
             told = self._session.get_modelmeta().custom_metadata_map
         except Exception as error:  # onnxruntime has a dozen kinds of its own
             raise DamagedModel(f"{name}: onnxruntime cannot read it ({str(error)[:200]})") from error
@@ -86,16 +87,6 @@ class Answerer:
         strangeness = float(strange)
         unknown = self.strange is not None and strangeness > self.strange
         return Answer(scores, odds, strangeness, unknown, features)
-
-
-def session_of(graph: bytes, threads: int) -> Any:
-    """An onnxruntime session on the CPU."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3  # errors only
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
 def answer_file(root: Path) -> tuple[str, bytes]:

@@ -9,7 +9,7 @@ import torch
 
 from scail.classifier.left_out import calibrated
 from scail.classifier.model import Model, Seen, digest_of_pixels
-from scail.heads import Moments
+from scail.moments import Moments
 from scail.networks.pretrained import PRETRAINED, start_network
 from scail.runtime.seeds import generator_for
 from scail.training.frozen_random import random_features
@@ -21,7 +21,7 @@ def embedded_again(model: Model, name: str, say: Callable[[str], None] = lambda 
     Features of the old network mean nothing to the new one, and of most images there is nothing else.
     """
     settings = model.settings
-    if not (settings.trainer.frozen and settings.experiment.recipe.weights):
+    if not settings.pretrained:
         raise ValueError(
             f"method {settings.method} has trained its network, which cannot be exchanged; begin a new model"
         )
@@ -42,8 +42,7 @@ def embedded_again(model: Model, name: str, say: Callable[[str], None] = lambda 
         model.learned.evidence, moments=moments, exemplar_features_ED=features, exemplar_labels_E=labels,
         new_features_MD=features[new], new_labels_M=labels[new],
     )  # fmt: skip
-    carried = {"count_C": moments.count_C, "sum_CD": moments.sum_CD, "gram_DD": moments.gram_DD}
-    learned = replace(model.learned, network=network.eval(), evidence=evidence, carried=carried)
+    learned = replace(model.learned, network=network.eval(), evidence=evidence, carried=moments.to_carry())
     digests = torch.stack([digest_of_pixels(image) for image in images])
     seen = (Seen(features, labels, digests),) if settings.keep == "features" else ()
     return calibrated(replace(model, settings=settings, learned=learned, seen=seen))

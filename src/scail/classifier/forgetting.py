@@ -11,8 +11,9 @@ from torch import Tensor
 from scail.classifier.left_out import calibrated
 from scail.classifier.model import Kept, Model, Seen, digest_of_pixels
 from scail.exemplars import Memory
-from scail.heads import Evidence, Moments
-from scail.learner import Learned, moments_in
+from scail.heads import Evidence
+from scail.learner import Learned
+from scail.moments import Moments
 from scail.networks.network import Network, empty_linear
 
 TRACES = (
@@ -23,7 +24,7 @@ TRACES = (
 
 def what_is_left(model: Model) -> str:
     """What remains of a class in this model once it is forgotten, in words."""
-    if not (model.settings.trainer.frozen and model.settings.experiment.recipe.weights):
+    if not model.settings.pretrained:
         return TRACES
     if model.settings.keep == "features":
         return "Nothing of it is left: the model is as if it had never seen it."
@@ -49,7 +50,7 @@ def without_class(model: Model, name: str) -> Model:
         learned=Learned(
             learned.network if model.settings.trainer.frozen else _without_row(learned.network, label),
             exemplars.memory,
-            _evidence(learned.evidence, label, moments_in(carried)),
+            _evidence(learned.evidence, label, Moments.carried_in(carried)),
             carried,
         ),
         exemplars=exemplars,
@@ -68,7 +69,7 @@ def without_images(model: Model, digests: set[bytes]) -> Model:
     Only for frozen networks that keep the features of what they have seen: of others nothing can be taken back.
     """
     assert model.settings.trainer.frozen and model.settings.keep == "features"
-    moments, seen = moments_in(model.learned.carried), list[Seen]()
+    moments, seen = Moments.carried_in(model.learned.carried), list[Seen]()
     assert moments is not None
     for part in model.seen:
         gone = torch.tensor([digest.numpy().tobytes() in digests for digest in part.digests_N])
@@ -82,12 +83,7 @@ def without_images(model: Model, digests: set[bytes]) -> Model:
         exemplar_labels_E=evidence.exemplar_labels_E[stay],
     )  # fmt: skip
     exemplars, held_out = (_without_digests(kept, digests) for kept in (model.exemplars, model.held_out))
-    carried = {
-        **model.learned.carried,
-        "count_C": moments.count_C,
-        "sum_CD": moments.sum_CD,
-        "gram_DD": moments.gram_DD,
-    }
+    carried = {**model.learned.carried, **moments.to_carry()}
     learned = replace(model.learned, memory=exemplars.memory, evidence=evidence, carried=carried)
     return replace(model, learned=learned, exemplars=exemplars, held_out=held_out, seen=tuple(seen))
 

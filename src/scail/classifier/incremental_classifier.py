@@ -25,7 +25,7 @@ from scail.classifier.repeats import first_seen
 from scail.classifier.settings import Keep, Settings, check_method
 from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
-from scail.heads.strangeness import UNKNOWN
+from scail.heads.strangeness import UNKNOWN, Strangeness
 from scail.networks.network import Network
 from scail.networks.pretrained import start_network
 from scail.runtime.devices import PlainCpu, make_fabric
@@ -170,7 +170,7 @@ class IncrementalClassifier:
             settings = first_settings(self._wishes(), Shape(*pixels.shape[1:]), len(pixels), accelerated, self._say)
         else:
             settings = self._model.settings
-            if self.epochs is not None and settings.trainer.frozen and settings.experiment.recipe.weights:
+            if self.epochs is not None and settings.pretrained:
                 raise ValueError(f"epochs {self.epochs}: method {settings.method} trains nothing; leave epochs out")
             settings = replace(settings, experiment=settings.experiment.with_epochs(self.epochs))
         before = self._model
@@ -226,11 +226,12 @@ class IncrementalClassifier:
 
     def predict(self, images: Any, unknown: bool = False) -> NDArray[np.str_]:
         """The class of each image; with `unknown`, the word "unknown" for what is like nothing that was learned."""
-        images = list(images) if hasattr(images, "__next__") else images
-        found = np.array([self.classes_[c] for c in self._scores(images).argmax(1).tolist()], dtype=object)
+        model, features = self._learned(), self._features(images)
+        found = [model.classes[c] for c in model.head().scores(features).argmax(1).tolist()]
         if unknown:
-            found[self.strangeness(images) > UNKNOWN] = "unknown"
-        return found.astype(np.str_)
+            strange = self._measure().measure(features) > UNKNOWN
+            found = ["unknown" if is_strange else name for name, is_strange in zip(found, strange, strict=True)]
+        return np.array(found)
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:
         """N x C odds. For frozen methods they can be trusted: images that were left out say how sure to be.
@@ -242,11 +243,14 @@ class IncrementalClassifier:
 
     def strangeness(self, images: Any) -> NDArray[np.float32]:
         """N numbers: 0 for a usual image of a class that was learned, above 1 for what is unknown."""
+        found: NDArray[np.float32] = self._measure().measure(self._features(images)).numpy()
+        return found
+
+    def _measure(self) -> Strangeness:
         measure = self._learned().strangeness()
         if measure is None:
             raise ValueError("it cannot tell the unknown from the known: it has learned too few images of each class")
-        found: NDArray[np.float32] = measure.measure(self._features(images)).numpy()
-        return found
+        return measure
 
     def decision_function(self, images: Any) -> NDArray[np.float32]:
         """N x C scores; -inf where a class cannot be predicted for an image."""

@@ -163,8 +163,7 @@ def _known_features(model: Model | None, settings: Settings) -> Tensor | None:
     if not settings.trainer.frozen:
         return None
     if model is None:
-        pretrained = settings.experiment.recipe.weights is not None
-        return torch.empty(0, 0) if pretrained else None  # else it has yet to be trained
+        return torch.empty(0, 0) if settings.pretrained else None  # else it has yet to be trained
     return model.learned.evidence.exemplar_features_ED
 
 

@@ -20,7 +20,7 @@ def notes_on(lesson: Lesson, settings: Settings) -> list[str]:
     """What people should know before it is learned."""
     notes = []
     recipe = settings.experiment.recipe
-    if lesson.known == 0 and settings.trainer.frozen and recipe.weights:
+    if lesson.known == 0 and settings.pretrained:
         label = METHODS[settings.method].label
         notes.append(f"network: {recipe.network}, pretrained and frozen; {label} tells its features apart")
     if lesson.new_classes:

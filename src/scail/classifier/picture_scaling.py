@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scail.classifier.answering import session_of
+from scail.runtime.onnx_session import onnx_session
 
 if TYPE_CHECKING:
     from scail.classifier.inputs import Shape
@@ -101,7 +101,7 @@ def _session(shape: Shape) -> Any:
         helper.make_tensor_value_info("pixels", TensorProto.UINT8, [1, shape.channels, shape.height, shape.width])
     ]
     graph = picture_graph("scaling", [scaling_piece(shape, "picture", "pixels")], outputs)
-    return session_of(graph.SerializeToString(), threads=1)
+    return onnx_session(graph.SerializeToString(), threads=1)
 
 
 def picture_graph(name: str, pieces: Sequence[Piece], outputs: Sequence[Any]) -> Any:

@@ -44,6 +44,11 @@ class Settings:
         return trainer_of(self.trainer, recipe, recipe.schedules, None)
 
     @property
+    def pretrained(self) -> bool:
+        """Whether its network came with weights and never moves: nothing is ever trained."""
+        return self.trainer.frozen and self.experiment.recipe.weights is not None
+
+    @property
     def held_out_places(self) -> int:
         """How many of the B images are held out."""
         return int(self.validation * self.memory)

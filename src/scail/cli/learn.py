@@ -207,7 +207,7 @@ def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
         "memory": settings.memory, "validation": settings.validation,
         "image_size": settings.shape.height, "seed": settings.experiment.seed, "keep": settings.keep,
     }  # fmt: skip
-    if not (settings.trainer.frozen and settings.experiment.recipe.weights):
+    if not settings.pretrained:
         now["backbone"] = settings.experiment.recipe.network
     for name in ("backbone_weights", "recipe"):
         if getattr(command, name) not in (None, "auto"):

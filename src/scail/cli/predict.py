@@ -17,7 +17,7 @@ import tyro
 from scail.cli.learn import ModelFolder
 
 if TYPE_CHECKING:
-    from scail.classifier.answering import Answerer
+    from scail.classifier.answering import Answer, Answerer
     from scail.classifier.incremental_classifier import IncrementalClassifier
 
 _THREADS = 2  # that decode pictures ahead
@@ -65,13 +65,8 @@ class PredictCommand:
         table = csv.writer(sys.stdout, lineterminator="\n")
         if self.csv:
             table.writerow(("path", "rank", "class", "probability"))
-        broken = 0
-        for path, picture in pictures_of(paths):
-            if isinstance(picture, ValueError):
-                broken += 1
-                print(f"scail: {picture}", file=sys.stderr)
-                continue
-            answer = answerer.answer(picture)
+        broken = list[str]()
+        for path, answer in answers_to(paths, answerer, broken):
             best = [(answerer.classes[c], float(answer.odds[c])) for c in answer.top(self.top)]
             hidden = self.unknown and answer.unknown
             if self.json:
@@ -85,7 +80,7 @@ class PredictCommand:
                 print(f"{path}\t" + "\t".join(said))
             sys.stdout.flush()
         if broken:
-            raise ValueError(f"{broken} of {len(paths)} images could not be read; the others are classified")
+            raise ValueError(f"{len(broken)} of {len(paths)} images could not be read; the others are classified")
 
 
 @dataclass(frozen=True)
@@ -175,7 +170,17 @@ def images_in(paths: tuple[str, ...]) -> Iterator[str]:
             yield path
 
 
-def pictures_of(paths: list[str]) -> Iterator[tuple[str, Any]]:
+def answers_to(paths: list[str], answerer: Answerer, broken: list[str]) -> Iterator[tuple[str, Answer]]:
+    """Every path with its answer. What cannot be read is named on standard error, and added to `broken`."""
+    for path, picture in _pictures(paths):
+        if isinstance(picture, ValueError):
+            broken.append(path)
+            print(f"scail: {picture}", file=sys.stderr)
+        else:
+            yield path, answerer.answer(picture)
+
+
+def _pictures(paths: list[str]) -> Iterator[tuple[str, Any]]:
     """Every path with its pixels, or with the error; some are decoded ahead."""
     from scail.classifier.answering import read_picture
     from scail.datasets.images.decode import BrokenImage

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ from typing import Annotated
 import tyro
 
 from scail.cli.learn import ModelFolder
-from scail.cli.predict import answerer_of, images_in, pictures_of
+from scail.cli.predict import answerer_of, answers_to, images_in
 
 _NAMED = 3  # pictures of a group that are named on a line
 
@@ -50,13 +49,8 @@ class UnknownCommand:
             raise ValueError(
                 f"{self.model} cannot tell the unknown from the known: it has learned one image of each class only"
             )
-        unknown, features, broken = list[str](), [], 0
-        for path, picture in pictures_of(paths):
-            if isinstance(picture, ValueError):
-                broken += 1
-                print(f"scail: {picture}", file=sys.stderr)
-                continue
-            answer = answerer.answer(picture)
+        unknown, features, broken = list[str](), [], list[str]()
+        for path, answer in answers_to(paths, answerer, broken):
             if answer.unknown:
                 unknown.append(path)
                 features.append(answer.features)
@@ -70,12 +64,12 @@ class UnknownCommand:
             if self.out is not None:
                 _copy(group, self.out / f"group-{number}")
         if not self.json:
-            known = len(paths) - broken - len(unknown)
+            known = len(paths) - len(broken) - len(unknown)
             where = f", copied to {self.out}" if self.out and groups else ""
             of = f"{len(unknown)} of {len(paths)} pictures are unknown"
             print(f"{of}, in {len(groups)} group(s){where}; {known} are known")
         if broken:
-            raise ValueError(f"{broken} of {len(paths)} images could not be read; the others are sorted")
+            raise ValueError(f"{len(broken)} of {len(paths)} images could not be read; the others are sorted")
 
 
 def _copy(paths: list[str], folder: Path) -> None:

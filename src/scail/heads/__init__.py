@@ -12,7 +12,6 @@ from scail.heads.il2m import il2m
 from scail.heads.init import ft_init, ft_init_l2
 from scail.heads.l2 import ft_l2
 from scail.heads.linear_head import LinearHead
-from scail.heads.moments import Moments
 from scail.heads.ncm import ncm, ncm_left_out
 from scail.heads.nem import ft_nem
 from scail.heads.prior import prior
@@ -22,6 +21,7 @@ from scail.heads.siw import siw, siw_mc
 from scail.heads.slda import slda, slda_left_out
 from scail.heads.svm import svm
 from scail.heads.tau_norm import tau_norm
+from scail.moments import Moments
 
 __all__ = [
     "Evidence", "LinearHead", "Moments", "bic", "duet", "fetril", "ft", "ft_init", "ft_init_l2", "ft_l2", "ft_nem",

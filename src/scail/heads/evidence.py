@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 from torch import Tensor
 
-from scail.heads.moments import Moments
+from scail.moments import Moments
 
 
 @dataclass(frozen=True)

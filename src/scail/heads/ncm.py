@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from scail.heads.evidence import Evidence
 from scail.heads.linear_head import LinearHead
-from scail.heads.moments import Moments
+from scail.moments import Moments
 
 
 def ncm(evidence: Evidence) -> LinearHead:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from scail.heads.evidence import Evidence
 from scail.heads.linear_head import LinearHead
-from scail.heads.moments import Moments
+from scail.moments import Moments
 
 STRENGTHS = tuple(10.0**power for power in range(-7, 3))
 """Of which one is chosen: relative to the mean variance of the features."""

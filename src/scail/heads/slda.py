@@ -9,7 +9,7 @@ from torch import Tensor
 
 from scail.heads.evidence import Evidence
 from scail.heads.linear_head import LinearHead
-from scail.heads.moments import Moments
+from scail.moments import Moments
 
 
 def slda(evidence: Evidence) -> LinearHead:

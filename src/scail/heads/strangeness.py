@@ -17,9 +17,9 @@ from torch.nn import functional as F
 
 from scail.heads.evidence import Evidence
 from scail.heads.ft_slda import available
-from scail.heads.moments import Moments
 from scail.heads.ncm import ncm_left_out
 from scail.heads.slda import precision
+from scail.moments import Moments
 
 UNKNOWN = 1.0
 """An image that is stranger than this is unknown."""

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from scail.datasets.dataset import Images
 from scail.datasets.images.batches import centre_batches
 from scail.networks.network import Network, extract_features
+from scail.runtime.onnx_session import onnx_session
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
 from scail.storage.cache import cache_dir, keep
@@ -91,10 +91,10 @@ class FrozenFeatures:
             place = _place(network, height, width)
             if place.exists():  # it was checked when it was made
                 with contextlib.suppress(Exception):  # damaged: onnxruntime has a dozen kinds of its own
-                    self._session = _session(place.read_bytes(), threads)
+                    self._session = onnx_session(place.read_bytes(), threads)
             if self._session is None:
                 graph = features_graph(network, height, width)
-                self._session = _session(graph, threads)
+                self._session = onnx_session(graph, threads)
                 self._check()
                 keep(place, graph)
 
@@ -122,15 +122,6 @@ class FrozenFeatures:
                 f"onnxruntime computes other features of {self._network.name} than torch: they differ by up to "
                 f"{(found - expected).abs().max():.2g}"
             )
-
-
-def _session(graph: bytes, threads: int) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3  # errors only
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
 def onnx_features(network: Network, images: Images, ranks: Ranks = ALONE) -> Tensor:

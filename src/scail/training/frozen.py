@@ -11,6 +11,7 @@ from torch import Tensor
 
 from scail.config import Recipe, Schedules
 from scail.datasets.dataset import Images
+from scail.moments import Moments
 from scail.networks.network import Network, extract_features
 from scail.networks.onnx_features import onnx_features
 from scail.runtime.ranks import ALONE, Ranks
@@ -41,7 +42,7 @@ class Frozen(Trainer):
             return task.previous
         if self.first.weights is None:
             return self.first.train(task)
-        return first_network(task, self.first.network, 1, generator_for(0, "not used")).to(task.fabric.device)
+        return first_network(task, self.first.network, 1, generator_for(0, "not used"))
 
     def extract(self, network: Network, images: Images, ranks: Ranks = ALONE) -> Tensor:
         """Pretrained networks run on onnxruntime. One that was trained here shares its state 0 with other trainers."""
@@ -53,17 +54,9 @@ class Frozen(Trainer):
         """The moments, with the images that were not seen before: all but the exemplars."""
         first_seen = torch.ones(len(task.labels), dtype=torch.bool)
         first_seen[len(trained.new_labels) : len(trained.new_labels) + task.exemplars] = False
-        features, labels = trained.features_ND[first_seen].double(), task.labels[first_seen]
-        size = features.shape[1]
-        count = torch.bincount(labels, minlength=task.num_classes)
-        sums = torch.zeros(task.num_classes, size, dtype=torch.float64).index_add_(0, labels, features)
-        gram = features.T @ features
-        if task.state:
-            past = len(task.carried["count_C"])
-            count[:past] += task.carried["count_C"]
-            sums[:past] += task.carried["sum_CD"]
-            gram += task.carried["gram_DD"]
-        return {"count_C": count, "sum_CD": sums, "gram_DD": gram}
+        moments = Moments.of(trained.features_ND[first_seen], task.labels[first_seen], task.num_classes)
+        before = Moments.carried_in(task.carried)
+        return (moments if before is None else before + moments).to_carry()
 
     def epochs(self, state: int) -> int:
         """Nothing is trained after state 0, and with pretrained weights nothing at all."""

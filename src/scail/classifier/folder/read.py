@@ -16,9 +16,10 @@ from scail.classifier.folder.pictures import read_png
 from scail.classifier.folder.record import TRIES, DamagedModel, FolderError, read_checked
 from scail.classifier.model import Kept, Model, Seen
 from scail.exemplars import Memory
-from scail.heads import Evidence, Moments
+from scail.heads import Evidence
 from scail.heads.evidence import TENSORS
-from scail.learner import Learned, moments_in
+from scail.learner import Learned
+from scail.moments import Moments
 from scail.networks.network import Network, network_from
 from scail.training.trainer import check_shapes
 
@@ -77,7 +78,7 @@ def _read(root: Path, manifest: Manifest, pictures: bool) -> Model:
         settings.trainer.check_carried(carried, len(classes), network.feature_size)
     except ValueError as error:
         raise DamagedModel(f"{root}: {error}") from error
-    moments = moments_in(carried)
+    moments = Moments.carried_in(carried)
     evidence = _evidence(root, tensors, manifest, network.feature_size, kept[0].memory, moments)
     return Model(
         settings=settings,

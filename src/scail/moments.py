@@ -5,7 +5,8 @@ Shapes: C classes, D features, N images.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -50,6 +51,16 @@ class Moments:
         sum_CD = self.sum_CD - gone.sum_CD
         count_C = self.count_C - gone.count_C
         return Moments(count_C, sum_CD * (count_C > 0)[:, None], self.gram_DD - gone.gram_DD)
+
+    @classmethod
+    def carried_in(cls, tensors: Mapping[str, Tensor]) -> Moments | None:
+        """The moments among the values that a trainer carries; None: it carries none."""
+        names = [f.name for f in fields(cls)]
+        return cls(**{name: tensors[name] for name in names}) if all(name in tensors for name in names) else None
+
+    def to_carry(self) -> dict[str, Tensor]:
+        """The same by their names."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
     def images(self) -> int:
