@@ -7,7 +7,9 @@ import json
 import pytest
 
 from scail.cli.main import main
-from scail.config.recipes import RECIPES, learning, paper, paper_224, quick
+from scail.config.recipes import RECIPES, learning, paper, paper_224, pretrained, quick
+from scail.training import TRAINERS
+from scail.training.trainer import trainer_of
 
 LARGE = {
     # name: epochs, rate, batch, weight decay, how the rate falls
@@ -70,6 +72,26 @@ def test_scail_recipes_lists_and_shows_them(capsys):
         with pytest.raises(SystemExit) as ended:
             main(wrong)
         assert ended.value.code == 2 and "known: quick, cifar100-cpu, paper, paper-224" in capsys.readouterr().err
+
+
+def test_every_trainer_says_what_its_pretrained_start_was():
+    """Else a state that began with weights would be taken for one that did not."""
+    fresh = pretrained("cifar100").but(weights=None)
+    for trainer in set(TRAINERS.values()):
+        said = [
+            trainer_of(trainer, one.recipe, one.recipe.schedules, 10).settings(0)
+            for one in (fresh, pretrained("cifar100"))
+        ]
+        assert said[0] != said[1], trainer.title
+
+
+def test_the_pretrained_recipe_moves_a_pretrained_network_slowly():
+    small, files = pretrained("cifar100"), pretrained("photos")
+    assert (small.recipe.network, small.data.image_size) == ("efficientnet-lite0@64", None)
+    assert (files.recipe.network, files.data.image_size) == ("efficientnet-lite0", 128)
+    for name in ("first", "later", "bic", "bic_first", "balanced"):
+        schedule = small.recipe.schedules[name]
+        assert schedule.lr <= quick().recipe.schedules["first"].lr / 10 and not schedule.divide_by_state
 
 
 def test_a_classifier_trains_longer_on_few_images_and_slower_from_given_weights():

@@ -19,7 +19,7 @@ from scail.datasets.dataset import Dataset, fingerprint_of
 from scail.datasets.images.batches import Augmentation
 from scail.exemplars import SELECTION_VERSION, places
 from scail.methods import METHODS, split_name
-from scail.networks.network import NETWORK_VERSION
+from scail.networks.network import network_version
 from scail.storage.store import key_of
 from scail.stream import State, split_into_states
 from scail.training import TRAINERS, Trainer, trainer_of
@@ -174,7 +174,7 @@ def facts_of(
         "seed": experiment.seed,
         "threads": machine.threads,
         "device": list(device),
-        "network": NETWORK_VERSION,
+        "network": network_version(experiment.recipe.network),
         "precision": machine.precision,
         "torch": torch.__version__,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Self
 
@@ -109,11 +110,12 @@ def answer_file(root: Path) -> tuple[str, bytes]:
     raise FolderError(f"{root}: changes faster than it can be read; try again")
 
 
-def read_picture(path: str | Path) -> NDArray[np.uint8]:
-    """height x width x 3: the whole picture in colour, turned as its camera says."""
-    if not Path(path).is_file():
-        raise BrokenImage(f"{path}: no such image")
+def read_picture(file: str | Path | bytes) -> NDArray[np.uint8]:
+    """height x width x 3: the whole picture of a file, or of what is in one, turned as its camera says."""
+    if not isinstance(file, bytes) and not Path(file).is_file():
+        raise BrokenImage(f"{file}: no such image")
     try:
-        return np.asarray(open_turned(Path(path)))
+        return np.asarray(open_turned(BytesIO(file) if isinstance(file, bytes) else Path(file)))
     except BROKEN as error:
-        raise BrokenImage(f"{path}: cannot be read as an image ({error})") from error
+        name = "an image in a table" if isinstance(file, bytes) else file
+        raise BrokenImage(f"{name}: cannot be read as an image ({error})") from error

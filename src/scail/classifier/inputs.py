@@ -6,7 +6,8 @@ All become uint8 tensors, N x channels x height x width, and class names.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from scail.classifier.answering import read_picture
 from scail.classifier.picture_scaling import scaled_picture
 from scail.config import FILES_SIZE
 from scail.datasets.images.decode import in_colour
+from scail.datasets.images.on_disk import in_threads
 
 MOST_BYTES = 8 * 2**30
 """Images of one call are decoded into memory: so much of it at most."""
@@ -133,8 +135,13 @@ def _of_hugging_face(table: Any) -> tuple[Any, list[str]]:
     return table[image][:], class_names_of(values)
 
 
-def as_pixels(images: Any, shape: Shape | None, size: Size | None = None) -> Tensor:
-    """Images as the classifier sees them; `shape` None: the shape is found from these, the first ones."""
+def as_pixels(
+    images: Any, shape: Shape | None, size: Size | None = None, done: Callable[[int, int], None] = lambda i, of: None
+) -> Tensor:
+    """Images as the classifier sees them; `shape` None: the shape is found from these, the first ones.
+
+    What has to be decoded or scaled is, on all cores; `done` is told how many are, and of how many.
+    """
     images = images_of(images)
     if isinstance(images, Tensor | np.ndarray) and images.dtype != object:
         images = _array_nhwc(images)
@@ -145,8 +152,15 @@ def as_pixels(images: Any, shape: Shape | None, size: Size | None = None) -> Ten
     check_memory(len(images), shape)
     if isinstance(images, np.ndarray) and images.shape[1:] == (shape.height, shape.width, shape.channels):
         return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
-    decoded = np.stack([one_image(image, shape, i) for i, image in enumerate(images)])
-    return torch.from_numpy(np.ascontiguousarray(decoded.transpose(0, 3, 1, 2)))
+    decoded = torch.empty(len(images), shape.channels, shape.height, shape.width, dtype=torch.uint8)
+    pixels = decoded.numpy()
+
+    def decode(i: int) -> None:
+        pixels[i] = one_image(images[i], shape, i).transpose(2, 0, 1)
+
+    for i, _ in enumerate(in_threads(decode, range(len(images)), os.cpu_count() or 1), 1):
+        done(i, len(images))
+    return decoded
 
 
 def shape_of(images: Any, size: Size) -> Shape:
@@ -173,7 +187,7 @@ def check_memory(count: int, shape: Shape) -> None:
 
 def one_image(image: Any, shape: Shape, i: int) -> Pixels:
     """height x width x channels: one image of any kind; the middle of it is scaled."""
-    if isinstance(image, str | Path):
+    if isinstance(image, str | Path | bytes):
         return scaled_picture(read_picture(image), shape)
     if isinstance(image, Tensor | np.ndarray):
         array = _array_hwc(image, i)

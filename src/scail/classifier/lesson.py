@@ -19,7 +19,7 @@ from scail.datasets.images.batches import Augmentation
 from scail.evaluation import top_k_accuracy
 from scail.exemplars import SELECTION_VERSION, Memory
 from scail.learner import Learned, Rows, remember, train_state
-from scail.networks.network import NETWORK_VERSION, Network
+from scail.networks.network import Network, network_version
 from scail.runtime.seeds import generator_for
 from scail.storage.checkpoint import Checkpoint
 from scail.storage.store import key_of
@@ -257,7 +257,7 @@ def _key(model: Model | None, settings: Settings, trainer: Trainer, task: Task) 
             "seed": task.seed,
             "budget": task.budget,
             "past": task.past_classes,
-            "versions": [torch.__version__, NETWORK_VERSION, SELECTION_VERSION],
+            "versions": [torch.__version__, network_version(settings.experiment.recipe.network), SELECTION_VERSION],
             "threads": torch.get_num_threads(),
             "device": str(task.fabric.device),
         }

@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -95,11 +96,8 @@ class LearnCommand:
         from scail.cli.store import human_size
         from scail.runtime.allocation import keep_freed_memory
 
-        first = None
-        if not (self.model / "manifest.json").exists():  # what cannot be learned leaves no folder behind
-            new = _new(self)
-            check_method(new.method, new.memory)
-            first = read_data(self.data, new, self.classes, self.broken)
+        def read(clf: IncrementalClassifier, report: Callable[[Progress], None]) -> tuple[Any, list[str], bool]:
+            return read_data(self.data, clf, self.classes, self.broken, report=report)
 
         def prepared(clf: IncrementalClassifier) -> tuple[Any, list[str]]:
             clf.epochs, clf.accelerator = epochs, self.accelerator
@@ -109,14 +107,18 @@ class LearnCommand:
                     clf.embed_again(other)
                 if self.method is not None:
                     clf.use(self.method)
-            read = None if clf.has_learned else first
-            images, names, mirror = read or read_data(self.data, clf, self.classes, self.broken)
+            images, names, mirror = first if first and not clf.has_learned else read(clf, report)
             if not clf.has_learned:
                 clf.mirror = mirror and not self.no_mirror
             return images, names
 
         keep_freed_memory()
         with progress_bar() as report:
+            first = None
+            if not (self.model / "manifest.json").exists():  # what cannot be learned leaves no folder behind
+                new = _new(self)
+                check_method(new.method, new.memory)
+                first = read(new, report)
             clf = learn_into(
                 self.model, prepared, make=lambda: _new(self), wait=not self.no_wait, say=_say, report=report
             )
@@ -154,25 +156,23 @@ class ForgetCommand:
 
 
 def read_data(
-    data: str, clf: IncrementalClassifier, classes: str | None, broken: Literal["error", "skip"], test: bool = False
+    data: str,
+    clf: IncrementalClassifier,
+    classes: str | None,
+    broken: Literal["error", "skip"],
+    test: bool = False,
+    report: Callable[[Progress], None] = lambda progress: None,
 ) -> tuple[Any, list[str], bool]:
     """Images of DATA as this classifier takes them, their class names, and whether mirrored images keep their class."""
     import torch
 
-    from scail.classifier.inputs import Shape, check_memory
+    from scail.classifier.inputs import as_pixels
     from scail.datasets import load_part
-    from scail.datasets.catalog import is_embedded
+    from scail.datasets.images.decode import BrokenImage
+    from scail.training import Progress
 
     shape = clf.model_.settings.shape if clf.has_learned else None
-    if shape and shape.height != shape.width:
-        raise ValueError(
-            f"this model takes images of {shape.height} x {shape.width} pixels, and the command line reads squares of "
-            "DATA; use IncrementalClassifier.load(MODEL) in Python"
-        )
-    size = shape.height if shape else clf.image_size
     settings = DataSettings(broken=broken)
-    if not is_embedded(data):  # those have a size of their own, and are scaled later where need be
-        settings = replace(settings, image_size=size or clf.first_size.of_files)
     split, names, mirror = load_part(data, settings, test)
     if classes is not None:
         wanted = [name.strip() for name in classes.split(",")]
@@ -184,9 +184,14 @@ def read_data(
     if len(split.labels) and int(split.labels.min()) < 0:
         raise ValueError(f"{data}: has images without labels, which cannot be learned")
     images = split.images
-    if not isinstance(images, torch.Tensor):
-        check_memory(len(images), Shape(*images.shape[1:]))
-        images = images.in_memory()  # type: ignore[attr-defined]
+    if not isinstance(images, torch.Tensor):  # as Python's learn and predict read them: the very same pixels
+        files = [images.file(i) for i in range(len(images))]  # type: ignore[attr-defined]
+        done = partial(Progress, images=1, unit="picture")
+        try:
+            images = as_pixels(files, shape, clf.first_size, lambda i, of: report(done(i, of)))
+        except BrokenImage as error:
+            remedy = "repair or remove it" if test else "repair or remove it, or use --broken skip"
+            raise BrokenImage(f"{error}; {remedy}") from error
     return images, [names[c] for c in split.labels.tolist()], mirror
 
 

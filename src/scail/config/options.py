@@ -53,6 +53,7 @@ class TrainingOptions:
     cifar100-cpu: the paper's CIFAR-100 as far as a CPU goes.
     paper: the paper's own training, for a GPU.
     paper-224: the same for small images, scaled to 224 pixels.
+    pretrained: begins with a network that has seen the world, and moves it little.
     Example: --dataset cifar100 --recipe paper. `scail recipes paper` prints every number, options below change some."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
     """Epochs of every training, as 10. Default: the recipe's.

@@ -12,6 +12,8 @@ from scail.config.experiment import DataSettings, Experiment, StreamSettings
 from scail.config.recipe import Recipe
 from scail.config.schedule import Schedule, Schedules
 
+PRETRAINED_NETWORK = "efficientnet-lite0@224"
+"""What `pretrained` means where no network is named."""
 SMALL_IMAGES = ("glyphs", "digits", "cifar100")
 """Data sets of small images: the paper's CIFAR-100 column is theirs."""
 
@@ -59,6 +61,31 @@ def cifar100_cpu(dataset: str = "cifar100") -> Experiment:
     )
     recipe = replace(base.recipe, name="cifar100-cpu", network="resnet8-half", schedules=schedules)
     return replace(base, recipe=recipe, data=DataSettings(images_per_class=200))
+
+
+def pretrained(dataset: str = "cifar100") -> Experiment:
+    """For methods that train, from weights that have seen the world: low rates, so that features move little.
+
+    Small images are scaled to 64 pixels, files to 128: what a CPU can train. No rate is divided by the number of the
+    state: a layer that is drawn anew has as much to learn in the last state as in the first.
+    """
+    first = Schedule(epochs=8, lr=0.01, batch_size=32, decay="cosine")
+    schedules = Schedules(
+        first=first,
+        later=first,
+        balanced=replace(first, lr=0.001),
+        distill=replace(first, lr=0.4, weight_decay=1e-5),
+        bic_first=first,
+        bic=replace(first, weight_decay=2e-4),
+        bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
+    )
+    small = dataset in SMALL_IMAGES
+    network, _, _ = PRETRAINED_NETWORK.partition("@")
+    recipe = Recipe(
+        name="pretrained", network=f"{network}@64" if small else network, weights="pretrained",
+        padding=4 if small else 16, schedules=schedules,
+    )  # fmt: skip
+    return Experiment(recipe=recipe, dataset=dataset, data=DataSettings(image_size=None if small else 128))
 
 
 def paper(dataset: str = "glyphs") -> Experiment:
@@ -111,8 +138,6 @@ def _of_paper(dataset: str, recipe: Recipe, image_size: int | None) -> Experimen
     return Experiment(recipe=recipe, dataset=dataset, data=data, stream=stream)
 
 
-PRETRAINED_NETWORK = "efficientnet-lite0@224"
-"""What `pretrained` means where no network is named."""
 FROZEN_METHOD = "slda"
 """What a classifier that keeps learning uses on a network that has seen the world: method `auto`."""
 DEFAULT_METHOD, WITHOUT_MEMORY = "icarl_duet", "lwf"
@@ -155,4 +180,5 @@ RECIPES: dict[str, Callable[[str], Experiment]] = {
     "cifar100-cpu": cifar100_cpu,
     "paper": paper,
     "paper-224": paper_224,
+    "pretrained": pretrained,
 }

@@ -86,7 +86,7 @@ class ConvNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.conv = SameConv(inputs, outputs, kernel, stride, groups=groups, bias=False)
-        self.norm = nn.BatchNorm2d(outputs, eps=1e-3, momentum=0.01)
+        self.norm = nn.BatchNorm2d(outputs, eps=1e-3)
         self.relu = relu
 
     def forward(self, x: Tensor) -> Tensor:

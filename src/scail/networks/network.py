@@ -27,7 +27,13 @@ from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
 
 NETWORK_VERSION = 1  # raise it when a change makes other networks or features: states are then not reused
+_LITE_VERSION = 2  # the same for EfficientNets
 _EXTRACT_BATCH = 256
+
+
+def network_version(name: str) -> int:
+    """It changes when networks of this name come out otherwise than before: what was trained then is not reused."""
+    return _LITE_VERSION if lite_name(name) else NETWORK_VERSION
 
 
 class Network(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -84,7 +84,10 @@ def weights_id(name: str, weights: str | Path) -> str:
         return hashlib.sha256(_bytes_of(Path(weights))).hexdigest()
     if found := lite_name(name):
         return _PACKAGED[found[0]][2]
-    return f"{PRETRAINED} {name}, timm {version('timm')}" if find_spec("timm") else f"{PRETRAINED} {name}"
+    try:
+        return f"{PRETRAINED} {name}, timm {version('timm')}"
+    except PackageNotFoundError:
+        return f"{PRETRAINED} {name}"
 
 
 def has_pretrained(name: str) -> bool:

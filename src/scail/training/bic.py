@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -40,7 +40,7 @@ class Bic(Trainer):
     @classmethod
     def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
         """With a state 0 of its own schedule."""
-        first = Joint(recipe.network, schedules["bic_first"])
+        first = replace(Joint.of(recipe, schedules, total_classes), schedule=schedules["bic_first"])
         return cls(first, schedules["bic"], schedules["bic_correction"])
 
     def train(self, task: Task) -> Network:

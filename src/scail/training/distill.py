@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from scail.config import Recipe, Schedule, Schedules
 from scail.networks.network import Network
+from scail.networks.pretrained import weights_id
 from scail.runtime.seeds import generator_for
 from scail.training.joint import first_network
 from scail.training.loop import LOOP_VERSION, fit
@@ -33,11 +34,14 @@ class Distill(Trainer):
     schedule: Schedule
     total_classes: int | None = None
     """Outputs for all classes that will ever come, where that is known; None: for the classes seen."""
+    weights: str | None = None
+    """The fingerprint of the weights that it begins with; None: fresh ones."""
 
     @classmethod
     def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
         """With outputs for all classes that will come, where that is known."""
-        return cls(recipe.network, schedules["distill"], total_classes)
+        weights = recipe.weights and weights_id(recipe.network, recipe.weights)
+        return cls(recipe.network, schedules["distill"], total_classes, weights)
 
     def train(self, task: Task) -> Network:
         """The network after this state; its layer goes on, it is not re-created."""
@@ -60,6 +64,7 @@ class Distill(Trainer):
     def settings(self, state: int) -> dict[str, object]:
         """What decides the result."""
         own = {"network": self.network, "schedule": asdict(self.schedule), "total_classes": self.total_classes}
+        own |= {"weights": self.weights} if self.weights else {}
         return {"trainer": "distill", "version": 1, "loop": LOOP_VERSION, **own}
 
 
