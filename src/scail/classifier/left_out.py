@@ -20,6 +20,7 @@ from scail.methods import METHODS
 KNOWN_SHARE = 0.95
 """So many of the learned images are not unknown."""
 _MOST, _MOST_A_CLASS = 5000, 50  # images that are looked at: enough for every number here, whatever was learned
+_LEAST, _MOST_SCORES = 500, 2**21  # of thousands of classes fewer, so that one more class is learned in seconds
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,12 @@ def _at_hand(model: Model) -> tuple[Tensor, Tensor]:
         past = evidence.exemplar_labels_E < evidence.past
         features = torch.cat([evidence.exemplar_features_ED[past], evidence.new_features_MD])
         labels = torch.cat([evidence.exemplar_labels_E[past], evidence.new_labels_M])
-    each = max(2, min(_MOST_A_CLASS, _MOST // max(1, len(evidence.bias_C))))
+    classes = max(1, len(evidence.bias_C))
+    most = min(_MOST, max(_LEAST, _MOST_SCORES // classes))
+    each = max(2, min(_MOST_A_CLASS, _MOST // classes))
     rows = [_spread((labels == c).nonzero().flatten(), each) for c in torch.unique(labels).tolist()]
     chosen = torch.cat(rows) if rows else torch.empty(0, dtype=torch.int64)
-    chosen = _spread(chosen, _MOST)
+    chosen = _spread(chosen, most)
     return features[chosen], labels[chosen]
 
 

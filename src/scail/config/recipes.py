@@ -69,7 +69,7 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
     Small images are scaled to 64 pixels, files to 128: what a CPU can train. No rate is divided by the number of the
     state: a layer that is drawn anew has as much to learn in the last state as in the first.
     """
-    first = Schedule(epochs=8, lr=0.01, batch_size=32, decay="cosine")
+    first = Schedule(epochs=16, lr=0.01, batch_size=32, decay="cosine")
     schedules = Schedules(
         first=first,
         later=first,
