@@ -24,7 +24,7 @@ def digest_of(image: Tensor) -> str:
 def to_png(image: Tensor) -> bytes:
     """channels x height x width pixels as a PNG file: nothing is lost."""
     pixels, file = image.permute(1, 2, 0).contiguous().numpy(), BytesIO()
-    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG", compress_level=3)
+    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG", compress_level=1)
     return file.getvalue()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,6 +16,7 @@ from scail.classifier.folder.manifest import Manifest, TensorFile, read_manifest
 from scail.classifier.folder.pictures import read_png
 from scail.classifier.folder.record import TRIES, DamagedModel, FolderError, read_checked
 from scail.classifier.model import Kept, Model, Seen
+from scail.datasets.images.on_disk import in_threads
 from scail.exemplars import Memory
 from scail.heads import Evidence
 from scail.heads.evidence import TENSORS
@@ -129,11 +131,8 @@ def _kept(root: Path, manifest: Manifest, kind: str, places: int, pictures: bool
     memory = Memory(places, tuple(rows))
     if not pictures:
         return Kept(torch.empty(0, shape.channels, shape.height, shape.width, dtype=torch.uint8), memory)
-    images = [
-        read_png(root, f"{kind}/{one.folder}/{digest}.png", shape)
-        for one, hashes in zip(manifest.classes, names, strict=True)
-        for digest in hashes
-    ]
+    files = [f"{kind}/{one.folder}/{d}.png" for one, of in zip(manifest.classes, names, strict=True) for d in of]
+    images = list(in_threads(lambda name: read_png(root, name, shape), files, os.cpu_count() or 1))
     empty = torch.empty(0, shape.channels, shape.height, shape.width, dtype=torch.uint8)
     return Kept(torch.stack(images) if images else empty, memory)
 

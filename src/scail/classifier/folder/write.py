@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import time
 from dataclasses import fields
 from importlib.metadata import version
@@ -26,6 +27,7 @@ from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, 
 from scail.classifier.folder.pictures import digest_of, to_png
 from scail.classifier.folder.record import MANIFEST, TENSOR_FILE, FolderError
 from scail.classifier.model import Kept, Model, Seen
+from scail.datasets.images.on_disk import in_threads
 from scail.heads.evidence import TENSORS
 from scail.storage import atomic
 from scail.storage.atomic import flush, write_bytes
@@ -104,19 +106,24 @@ def _tensors_of(seen: Seen) -> dict[str, Tensor]:
 
 def _write_pictures(root: Path, kind: str, model: Model, kept: Kept) -> list[list[str]]:
     """For each class the hashes of its pictures. One that is there already is left: its name is its content."""
-    found, written = [], list[Path]()
+    found, missing = [], dict[Path, int]()
     for name, rows in zip(model.classes, kept.memory.exemplars, strict=True):
         folder = root / kind / class_folder(name)
         hashes = [digest_of(kept.images[row]) for row in rows.tolist()]
-        for digest, row in zip(hashes, rows.tolist(), strict=True):
-            path = folder / f"{digest}.png"
-            if not path.exists():
-                folder.mkdir(parents=True, exist_ok=True)
-                write_bytes(path, to_png(kept.images[row]), flushed=False)
-                written.append(path)
+        paths = [folder / f"{digest}.png" for digest in hashes]
+        missing |= {path: row for path, row in zip(paths, rows.tolist(), strict=True) if not path.exists()}
         found.append(hashes)
+    folders = {path.parent for path in missing}
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def write(path: Path) -> None:
+        write_bytes(path, to_png(kept.images[missing[path]]), flushed=False)
+
+    for _ in in_threads(write, [*missing], os.cpu_count() or 1):
+        pass
     # All are written before the first is flushed: the system then does most of it at once.
-    for path in [*written, *{path.parent for path in written}, *{path.parent.parent for path in written}]:
+    for path in [*missing, *folders, *{folder.parent for folder in folders}]:
         flush(path)
     return found
 
