@@ -5,7 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-for name in ("startup", "heads", "training", "evaluation", "decoding", "reuse", "jobs", "svms", "learner"):
+for name in (
+    "startup",
+    "heads",
+    "training",
+    "evaluation",
+    "decoding",
+    "reuse",
+    "jobs",
+    "svms",
+    "learner",
+    "frozen_speed",
+):
     about = ast.get_docstring(ast.parse((Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8"))) or ""
     print(f"== benchmarks.{name}: {about.splitlines()[0]}", flush=True)
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

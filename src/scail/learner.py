@@ -22,7 +22,7 @@ from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
 from scail.training import Progress, Task, Trained, Trainer
 
-_PART = 64
+_PART = 128
 """Images of a frozen network between two reports of its progress."""
 
 

