@@ -9,6 +9,7 @@ import torch
 from scail import IncrementalClassifier
 from scail.classifier import choices
 from scail.classifier.forgetting import what_is_left
+from scail.classifier.left_out import left_out
 from scail.networks.pretrained import has_pretrained
 from scail.training import frozen_random
 from tests.classifier.little import little, little_images
@@ -264,6 +265,23 @@ def test_pictures_that_are_not_photographs(method):
         assert clf.predict(shades).tolist() == ["dark"] * 3 + ["bright"] * 3
     assert np.isfinite(clf.predict_proba(shades)).all()
     assert np.isfinite(clf.strangeness(shades)).all()
+
+
+@pytest.mark.soak
+def test_a_thousand_classes(tmp_path):
+    classes = [f"class {i}" for i in range(1000)]
+    patterns = np.random.RandomState(0).randint(0, 256, (1000, 4, 4, 3), dtype=np.uint8)
+    noise = patterns.repeat(2, 0).repeat(8, 1).repeat(8, 2)
+    noise[1::2] //= 2  # the second of a class is darker
+    clf = frozen(memory=0).learn(noise, np.repeat(classes, 2).tolist())
+    clf.learn(255 - noise[:2], ["another"] * 2).save(tmp_path / "model")
+    assert (clf.predict(noise) == np.repeat(classes, 2)).mean() > 0.1  # by chance it would be 0.001
+    found = left_out(clf.model_)
+    assert found is not None
+    assert 500 <= len(found.labels_N) <= 2000  # enough for odds, and not all of them
+    assert found.labels_N.max() == 1000 and found.labels_N.min() < 10  # from all over the classes
+    loaded = IncrementalClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(noise[:50]), clf.predict_proba(noise[:50]))
 
 
 # --- Unknown

@@ -11,6 +11,7 @@ from scail import IncrementalClassifier
 from scail.benchmark.configuration import settle
 from scail.benchmark.incremental import Watch, steps_of
 from scail.benchmark.trajectory import trajectories_in
+from scail.classifier.odds import best_odds
 from scail.classifier.settings import check_method, heads_on, open_methods
 from scail.heads.evidence import TENSORS
 from scail.methods import METHODS, head_of
@@ -297,6 +298,15 @@ def test_the_memory_never_exceeds_its_budget_over_a_hundred_calls():
         assert len(model.held_out.images) == len(model.held_out.memory) <= 3
     assert len(clf.classes_) == 24 and model.calls == 100
     assert len(model.history) <= 100
+
+
+def test_where_images_are_held_out_the_odds_are_fitted_to_them():
+    images, labels = little_images("a", "b", each=10)
+    model = little(memory=20, validation=0.3, method="ft").learn(images, labels).model_
+    held_out = model.held_out
+    assert model.odds == best_odds(model.scores(held_out.images), held_out.memory.labels)
+    without = little(memory=20, method="ft").learn(images, labels).model_
+    assert without.odds == best_odds(without.scores(without.exemplars.images), without.exemplars.memory.labels)
 
 
 def test_held_out_images_are_not_trained_on_and_measure_the_past():

@@ -6,6 +6,8 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scail.classifier.odds import POWER, Odds, best_odds
 from scail.heads import Moments, slda_left_out
@@ -29,11 +31,11 @@ def test_a_class_that_cannot_be_predicted_has_no_chance():
 
 
 @pytest.mark.parametrize(
-    "given", [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (math.inf, 1.0), (math.nan, 1.0), (1.0, math.nan)]
+    "numbers", [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (math.inf, 1.0), (math.nan, 1.0), (1.0, math.nan)]
 )
-def test_numbers_that_cannot_be_are_an_error(given):
+def test_numbers_that_cannot_be_are_an_error(numbers):
     with pytest.raises(ValueError, match="expected numbers above 0"):
-        Odds(*given)
+        Odds(*numbers)
 
 
 @pytest.mark.parametrize("power", [1.0, POWER])
@@ -45,6 +47,20 @@ def test_the_temperature_of_scores_is_found(temperature, power):
     found = best_odds(scores, labels, power)
     assert found.power == power
     assert found.temperature == pytest.approx(temperature, rel=0.1)
+
+
+@given(st.integers(0, 10**6), st.floats(-6, 6), st.sampled_from([1.0, POWER]), st.integers(2, 8))
+@settings(max_examples=40, deadline=None)
+def test_no_temperature_of_the_grid_is_better(seed, log_scale, power, classes):
+    draw = torch.Generator().manual_seed(seed)
+    scores = math.exp(log_scale) * torch.randn(60, classes, generator=draw, dtype=torch.float64)
+    labels = torch.randint(classes, (60,), generator=draw)
+
+    def loss(temperature):
+        return float(-Odds(temperature, power).logs(scores).gather(1, labels[:, None]).mean())
+
+    found = best_odds(scores, labels, power)
+    assert loss(found.temperature) <= min(loss(math.exp(step / 20)) for step in range(-230, 139)) + 1e-9
 
 
 def test_images_whose_class_cannot_be_predicted_say_nothing():

@@ -87,7 +87,9 @@ def calibrated(model: Model) -> Model:
     features_ND, labels_N = _at_hand(model)
     if found is not None:
         odds = best_odds(found.scores_NC, found.labels_N, POWER)
-    else:  # on what it was trained with: they will be somewhat too sure
+    elif len(model.held_out.images):
+        odds = best_odds(model.scores(model.held_out.images), model.held_out.memory.labels)
+    else:  # on what it was trained with: they will be too sure
         odds = best_odds(model.head().scores(features_ND), labels_N) if len(labels_N) else Odds()
     return replace(model, odds=odds, familiar=_familiar(model, features_ND, labels_N))
 

@@ -128,7 +128,7 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
     after = Model(settings, lesson.classes, learned, exemplars, _nothing(settings, 0, len(lesson.classes)))
     if settings.trainer.frozen and settings.keep == "features":
         after = replace(after, seen=(*(model.seen if model else ()), _seen(trained, task)))
-    after = _measured(model, calibrated(after), lesson)
+    after = calibrated(_measured(model, after, lesson))
     record: dict[str, Any] = {"when": _now(), "new": list(lesson.new_classes), "more": list(lesson.seen_again)}
     record |= {"images": new + len(lesson.more), "epochs": trainer.epochs(task.state)}
     record |= {"seconds": round(time.time() - started, 1), "method": settings.method, "accuracy": after.accuracy}
