@@ -19,6 +19,7 @@ from scail.config import Experiment
 from scail.datasets import Dataset, load_dataset
 from scail.methods import METHODS, choose_methods, split_name
 from scail.networks.network import create_network, describe_network
+from scail.networks.precision import used_precision
 from scail.results.archive import Pair
 from scail.results.summary import AVERAGING
 from scail.runtime.devices import check_devices
@@ -60,6 +61,8 @@ def settle(experiment: Experiment, dataset: Dataset | None = None) -> Configurat
     dataset = dataset or load_dataset(experiment.dataset, experiment.data)
     if not 0 <= experiment.seed < 2**32:
         raise ValueError(f"seed is {experiment.seed}, expected 0 to {2**32 - 1}")
+    precision = used_precision(experiment.machine.precision, experiment.machine.accelerator)
+    experiment = experiment.but(precision=precision)
     stream, machine = experiment.stream, experiment.machine
     order = class_order(stream.class_order, dataset.class_names, experiment.seed, icarl=dataset.icarl)
     first = (len(order) + 1) // 2 if stream.first_state == "half" else stream.first_state
@@ -126,7 +129,7 @@ def describe(configuration: Configuration) -> str:
         f"({data.split}) of {shape}; {len(configuration.states)} states of {new} new classes, "
         f"memory of {configuration.memory} images; "
         f"{experiment.recipe.network}: {network['feature_size']} features, {network['parameters']:,} parameters, "
-        f"{network['flops'] / 1e6:.1f} MFLOPs an image"
+        f"{network['flops'] / 1e6:.1f} MFLOPs an image; precision {experiment.machine.precision}"
     )
 
 

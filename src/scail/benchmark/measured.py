@@ -78,8 +78,7 @@ def _test_features(
 
     def extract() -> torch.Tensor:
         network.to(fabric.device)
-        with fabric.autocast():
-            features = trajectory.training.extract(network, images, ranks)
+        features = trajectory.training.extract(network, images, ranks)
         network.cpu()
         return features
 

@@ -20,6 +20,7 @@ from scail.datasets.images.batches import Augmentation
 from scail.exemplars import SELECTION_VERSION, places
 from scail.methods import METHODS, split_name
 from scail.networks.network import network_version
+from scail.networks.precision import FULL
 from scail.storage.store import key_of
 from scail.stream import State, split_into_states
 from scail.training import TRAINERS, Trainer, trainer_of
@@ -178,6 +179,8 @@ def facts_of(
         "precision": machine.precision,
         "torch": torch.__version__,
     }
+    if machine.precision != FULL:
+        facts |= {"features": "float32"}  # they were taken in the precision of the training once
     if machine.ranks > 1:
         facts |= {"ranks": machine.ranks, "sync_batch_norm": machine.sync_batch_norm}
     if state.index:

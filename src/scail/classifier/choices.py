@@ -11,6 +11,7 @@ from scail.classifier.settings import Keep, Settings, check_method
 from scail.config import RECIPES, Experiment
 from scail.config.recipes import PRETRAINED_NETWORK, learning
 from scail.methods import METHODS, split_name
+from scail.networks.precision import AUTO
 from scail.networks.pretrained import PRETRAINED, choose_backbone, has_pretrained, weights_id
 from scail.training import TRAINERS
 
@@ -35,6 +36,7 @@ class Wishes:
     epochs: int | tuple[int, int] | None
     seed: int
     keep: Keep
+    precision: str = AUTO
     image_size: int | None = None
     """Pixels a side; None: as the images are, or as the network knows them."""
 
@@ -91,6 +93,8 @@ def first_settings(
             "out, or name a method that trains, such as icarl_duet"
         )
     experiment = experiment.but(seed=wishes.seed, image_size=None).with_epochs(wishes.epochs)
+    if wishes.precision != AUTO:
+        experiment = experiment.but(precision=wishes.precision)
     return Settings(
         method, select, wishes.memory, float(wishes.validation), wishes.mirror, shape, experiment, wishes.keep
     )

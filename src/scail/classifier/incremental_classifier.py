@@ -27,6 +27,7 @@ from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
 from scail.heads.strangeness import UNKNOWN, Strangeness
 from scail.networks.network import Network
+from scail.networks.precision import AUTO, used_precision
 from scail.networks.pretrained import start_network
 from scail.runtime.devices import PlainCpu, make_fabric
 from scail.storage.checkpoint import Checkpoint
@@ -64,6 +65,7 @@ class IncrementalClassifier:
         seed: int = 1,
         keep: Keep = "features",
         accelerator: str = "auto",
+        precision: str = AUTO,
         verbose: bool = True,
     ) -> None:
         """Nothing is checked or made before the first `learn`.
@@ -77,12 +79,14 @@ class IncrementalClassifier:
         files 224 with pretrained weights, else 64. validation: share of each class, and of B, held out to measure with.
         mirror: whether a mirrored image still is of its class. epochs: of every state, or of the first and of the later
         ones. keep: of a frozen network, the "features" of every learned image, so that images can be taken back, or
-        their "moments" only.
+        their "moments" only. precision: the number format of a training; "auto": bf16-mixed where the device is quick
+        at it, else 32-true.
         """
         self.memory, self.method, self.backbone, self.recipe = memory, method, backbone, recipe
         self.backbone_weights, self.image_size, self.validation = backbone_weights, image_size, validation
         self.mirror, self.epochs, self.seed, self.accelerator, self.verbose = mirror, epochs, seed, accelerator, verbose
         self.keep: Keep = keep
+        self.precision = precision
         self._model: Model | None = None
         self._origin: tuple[Path, str] | None = None  # the folder that it was read from or written to, and its stamp
 
@@ -189,8 +193,8 @@ class IncrementalClassifier:
         for text in notes_on(lesson, settings):
             self._say(text)
         if self.verbose and settings.training().epochs(self._model.calls if self._model else 0):
-            self._say(estimate(self._model, settings, lesson, fabric.device.type))
-        where = Circumstances(fabric, report, checkpoint, start, self._say)
+            self._say(estimate(self._model, settings, lesson, fabric.device.type, self._precision(settings)))
+        where = Circumstances(fabric, report, checkpoint, start, self._say, self._precision(settings))
         self._model = next_state(before, settings, lesson, where)
         if self.verbose and self._model.accuracy is not None:
             found = self._model.accuracy
@@ -203,12 +207,15 @@ class IncrementalClassifier:
         trains = settings.training().epochs(before.calls if before else 0) > 0
         if not trains and self.accelerator in ("auto", "cpu") and self._device().type == "cpu":
             return cast("Fabric", PlainCpu())
-        return make_fabric(self.accelerator, settings.experiment.machine.precision)
+        return make_fabric(self.accelerator, self._precision(settings))
+
+    def _precision(self, settings: Settings) -> str:
+        return used_precision(settings.experiment.machine.precision, self.accelerator)
 
     def _wishes(self) -> Wishes:
         return Wishes(
             self.memory, self.method, self.backbone, self.backbone_weights, self.recipe, self.validation, self.mirror,
-            self.epochs, self.seed, self.keep, self.image_size,
+            self.epochs, self.seed, self.keep, self.precision, self.image_size,
         )  # fmt: skip
 
     def _start(self, settings: Settings) -> Network | None:
@@ -342,7 +349,7 @@ class IncrementalClassifier:
             settings.memory, settings.method, settings.experiment.recipe.network, settings.experiment,
             image_size=settings.shape.height if settings.shape.height == settings.shape.width else None,
             validation=settings.validation, mirror=settings.mirror, seed=settings.experiment.seed, keep=settings.keep,
-            accelerator=accelerator, verbose=verbose,
+            accelerator=accelerator, precision=settings.experiment.machine.precision, verbose=verbose,
         )  # fmt: skip
         made._model, made._origin = model, (Path(folder).resolve(), stamp)
         return made

@@ -20,6 +20,7 @@ from scail.evaluation import top_k_accuracy
 from scail.exemplars import SELECTION_VERSION, Memory
 from scail.learner import Learned, Rows, remember, train_state
 from scail.networks.network import Network, network_version
+from scail.networks.precision import FULL
 from scail.runtime.seeds import generator_for
 from scail.storage.checkpoint import Checkpoint
 from scail.storage.store import key_of
@@ -68,6 +69,7 @@ class Circumstances:
     start: Network | None = None
     """A network to begin with, in place of a fresh one."""
     say: Callable[[str], None] = lambda text: None
+    precision: str = FULL
 
 
 def lesson_of(model: Model | None, settings: Settings, images: Tensor, names: Sequence[str]) -> Lesson:
@@ -116,7 +118,9 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
     trainer = settings.training()
     task = _task(model, settings, lesson, where)
     if where.checkpoint is not None and trainer.epochs(task.state):
-        task = _with_checkpoint(task, where.checkpoint(_key(model, settings, trainer, task)), where.say)
+        task = _with_checkpoint(
+            task, where.checkpoint(_key(model, settings, trainer, task, where.precision)), where.say
+        )
     rows = Rows(*torch.arange(len(task.images)).split([new, len(task.images) - new]))
     trained = train_state(trainer, task, rows)
     carried = trainer.complete(trained, task)
@@ -131,6 +135,7 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
     after = calibrated(_measured(model, after, lesson))
     record: dict[str, Any] = {"when": _now(), "new": list(lesson.new_classes), "more": list(lesson.seen_again)}
     record |= {"images": new + len(lesson.more), "epochs": trainer.epochs(task.state)}
+    record |= {"precision": where.precision} if trainer.epochs(task.state) else {}
     record |= {"seconds": round(time.time() - started, 1), "method": settings.method, "accuracy": after.accuracy}
     history = (*(model.history if model else ()), record)[-MOST_HISTORY:]
     return replace(after, calls=task.state + 1, history=history)
@@ -241,7 +246,7 @@ def _difference(model: Model | None, held_out: Kept, scores: Tensor) -> dict[str
     return {name: [images[c], right[0][c], right[1][c]] for c, name in enumerate(model.classes) if images[c]}
 
 
-def _key(model: Model | None, settings: Settings, trainer: Trainer, task: Task) -> str:
+def _key(model: Model | None, settings: Settings, trainer: Trainer, task: Task, precision: str) -> str:
     """Everything that decides the training: only the very same one goes on from a checkpoint."""
     network = task.previous or task.start
     state = {} if network is None else {name: tensor.cpu() for name, tensor in network.state_dict().items()}
@@ -261,5 +266,6 @@ def _key(model: Model | None, settings: Settings, trainer: Trainer, task: Task) 
             "versions": [torch.__version__, network_version(settings.experiment.recipe.network), SELECTION_VERSION],
             "threads": torch.get_num_threads(),
             "device": str(task.fabric.device),
+            "precision": precision,
         }
     )

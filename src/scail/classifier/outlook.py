@@ -69,7 +69,7 @@ def how_good(model: Model) -> list[str]:
     return [text]
 
 
-def estimate(model: Model | None, settings: Settings, lesson: Lesson, device: str) -> str:
+def estimate(model: Model | None, settings: Settings, lesson: Lesson, device: str, precision: str) -> str:
     """How long this will take, from a few steps that are measured now."""
     experiment, shape = settings.experiment, settings.shape
     network = create_network(
@@ -80,6 +80,6 @@ def estimate(model: Model | None, settings: Settings, lesson: Lesson, device: st
     epochs = settings.training().epochs(model.calls if model else 0)
     each = seconds_per_image(
         experiment.recipe.network, (shape.channels, shape.height, shape.width), flops, torch.get_num_threads(),
-        device, experiment.machine.precision,
+        device, precision,
     )  # fmt: skip
-    return f"{epochs} epochs of {images} images: about {duration(each * images * epochs)}"
+    return f"{epochs} epochs of {images} images: about {duration(each * images * epochs)}, in {precision}"

@@ -84,6 +84,8 @@ class LearnCommand:
     """* Same seed, same model. Default: 1."""
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     """Where to train. auto: on a GPU if there is one."""
+    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] | None = None
+    """* Number format of a training. Default: auto, which is bf16-mixed where the device is quick at it, else 32-true."""
     no_wait: bool = False
     """If another process is learning into this model: stop with an error instead of waiting for it."""
 
@@ -202,7 +204,7 @@ def _new(command: LearnCommand) -> IncrementalClassifier:
     return IncrementalClassifier(**{"method": command.method or "auto", **given})
 
 
-_FIXED = ("memory", "validation", "backbone", "backbone_weights", "recipe", "image_size", "keep", "seed")
+_FIXED = ("memory", "validation", "backbone", "backbone_weights", "recipe", "image_size", "keep", "seed", "precision")
 
 
 def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
@@ -211,6 +213,7 @@ def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
     now: dict[str, Any] = {
         "memory": settings.memory, "validation": settings.validation,
         "image_size": settings.shape.height, "seed": settings.experiment.seed, "keep": settings.keep,
+        "precision": settings.experiment.machine.precision,
     }  # fmt: skip
     if not settings.pretrained:
         now["backbone"] = settings.experiment.recipe.network

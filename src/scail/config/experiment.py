@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Literal, get_type_hints
 
 from scail.config.recipe import Recipe
-from scail.config.roles import NUMBER, asked, way
+from scail.config.roles import NUMBER, asked, settled, way
 from scail.config.schedule import Schedules
 
 Select = Literal["random", "herding"]
@@ -97,7 +97,8 @@ class Machine:
     threads: int = 1
     """CPU threads of one training. They change the order of additions, so they belong to the configuration."""
     accelerator: str = way("auto")
-    precision: str = "32-true"
+    precision: str = settled("auto", usual="32-true")
+    """Number format: `auto` is bf16-mixed where the device is quick at it, else 32-true."""
     devices: int = 1
     """Devices of one training on each node. The batch is shared out among all; they change bits, as threads do."""
     nodes: int = 1
@@ -167,6 +168,7 @@ class Setting:
     hint: Any
     role: str
     default: Any
+    """What a record means that does not name it."""
 
 
 @cache
@@ -197,7 +199,7 @@ def _declared(part: type) -> Iterator[Setting]:
         if is_dataclass(hint) and isinstance(hint, type):
             yield from _declared(hint)
         elif hint is not Schedules:
-            yield Setting(_name(one), hint, one.metadata.get("role", NUMBER), one.default)
+            yield Setting(_name(one), hint, one.metadata.get("role", NUMBER), one.metadata.get("usual", one.default))
 
 
 def _name(one: Field[Any]) -> str:

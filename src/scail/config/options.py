@@ -91,8 +91,9 @@ class TrainingOptions:
     """How many seeds to run, from --seed on. The table then has means and standard deviations. Default: 1."""
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] | None = None
     """Where to train. Default: auto, on a GPU if there is one."""
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = None
-    """Number format of the training. Default: 32-true."""
+    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] | None = None
+    """Number format of the training. Default: auto, which is bf16-mixed where the device is quick at it (GPUs from
+    Ampere on, processors with AVX-512 BF16 or AMX), else 32-true. Features and all that heads compute have 32 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,11 @@ def asked(default: Any) -> Any:
     return field(default=default, metadata={"role": ASKED})
 
 
+def settled(default: Any, usual: Any) -> Any:
+    """A setting that is settled on the machine that runs it. Records have what it came to; without it: `usual`."""
+    return field(default=default, metadata={"usual": usual})
+
+
 def way(default: Any) -> Any:
     """A setting that changes no number."""
     return field(default=default, metadata={"role": WAY})

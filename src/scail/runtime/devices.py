@@ -53,10 +53,6 @@ class PlainCpu:
 
         return torch.device("cpu")
 
-    def autocast(self) -> contextlib.AbstractContextManager[None]:
-        """Nothing is cast."""
-        return contextlib.nullcontext()
-
 
 def check_devices(machine: Machine) -> None:
     """Devices that are not there are an error before anything is written."""
