@@ -85,7 +85,7 @@ class LearnCommand:
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     """Where to train. auto: on a GPU if there is one."""
     precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] | None = None
-    """* Number format of a training. Default: auto, which is bf16-mixed where the device is quick at it, else 32-true."""
+    """* Number format of a training. Default: auto, bf16-mixed where the device is quick at it, else 32-true."""
     no_wait: bool = False
     """If another process is learning into this model: stop with an error instead of waiting for it."""
 

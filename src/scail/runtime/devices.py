@@ -31,6 +31,7 @@ def make_fabric(
     from lightning_fabric import Fabric
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its precision, and that ranks connect, is no news
     try:
         return Fabric(
             accelerator=accelerator, strategy=ddp or "auto", devices=devices, num_nodes=nodes,
@@ -85,7 +86,6 @@ def _between_ranks(accelerator: str) -> DDPStrategy:
     from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
     from lightning_fabric.strategies.ddp import DDPStrategy
 
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # that ranks connect is no news
     return DDPStrategy(
         cluster_environment=TorchElasticEnvironment(), timeout=timedelta(seconds=rank_timeout()),
         process_group_backend="gloo" if _is_cpu(accelerator) else "cpu:gloo,cuda:nccl",
