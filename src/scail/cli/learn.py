@@ -67,9 +67,9 @@ class LearnCommand:
     backbone_weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained")] = None
     """* Weights to begin with: `pretrained` (those of efficientnet-lite or timm), or a safetensors file.
     A file may name the weights of resnet18 as torchvision does."""
-    recipe: Literal["auto", "quick", "paper"] | None = None
+    recipe: Literal["auto", "quick", "paper", "pretrained"] | None = None
     """* How long and how fast to train. Default: auto, by the number of images.
-    quick and paper: as in `scail run`."""
+    quick, paper and pretrained: as in `scail run`."""
     image_size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """* Side of the images in pixels. Default for image files: 224 with pretrained weights, else 64."""
     keep: Literal["features", "moments"] | None = None
