@@ -14,6 +14,7 @@ import torch
 from scail import evaluation
 from scail.benchmark.configuration import provenance_of
 from scail.benchmark.incremental import Step, Watch, steps_of
+from scail.benchmark.rehearsal import Rehearsal
 from scail.benchmark.thumbnails import sheet_of
 from scail.benchmark.trajectory import Trajectory
 from scail.datasets.dataset import fingerprint_of
@@ -55,11 +56,11 @@ def measured_states(trajectory: Trajectory, store: Store, watch: Watch, ranks: R
     keep_freed_memory()
     if torch.backends.cudnn.is_available():
         torch.backends.cudnn.deterministic = True
-    began = time.perf_counter()
+    began, rehearsal = time.perf_counter(), Rehearsal(trajectory)
     for step in steps_of(trajectory, store, fabric, watch, ranks):
         learned = time.perf_counter()
         features, labels = _test_features(trajectory, step, store, fabric, watch, ranks)
-        measured = ranks.on_first(_measure, trajectory, step, features, labels, str(fabric.device))
+        measured = ranks.on_first(_measure, rehearsal, step, features, labels, str(fabric.device))
         ended = time.perf_counter()
         timing = {"trained_epochs": step.trained_epochs, "seconds": learned - began, "evaluation": ended - learned}
         if measured is not None:
@@ -100,12 +101,14 @@ def _test_features(
     return entry.tensors["features_ND"], labels
 
 
-def _measure(trajectory: Trajectory, step: Step, features: torch.Tensor, labels: torch.Tensor, device: str) -> Measured:
+def _measure(rehearsal: Rehearsal, step: Step, features: torch.Tensor, labels: torch.Tensor, device: str) -> Measured:
     """Every head of the trajectory, scored on the same features."""
+    trajectory = rehearsal.trajectory
     learned, experiment = step.learned, trajectory.configuration.experiment
     provenance = provenance_of(trajectory.configuration, device)
     evidence, past = learned.evidence, step.state.past_classes
     rows, confusion = [], {}
+    on_learning = rehearsal.measure(step, features, labels)
     for method in trajectory.methods:
         head = head_of(method, experiment.heads, learned)
         scores = head.scores(features)
@@ -130,6 +133,7 @@ def _measure(trajectory: Trajectory, step: Step, features: torch.Tensor, labels:
                 seed=experiment.seed,
                 trained_epochs=step.trained_epochs,
                 provenance=provenance,
+                **on_learning,
             )
         )
         matrix = evaluation.confusion_matrix(predicted, labels, step.state.num_classes)

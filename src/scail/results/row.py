@@ -36,6 +36,22 @@ class Row:
     trained_epochs: int
     """Epochs trained for the state in this run; 0: it came from the store."""
     provenance: dict[str, Any] = field(default_factory=dict)
+    exemplar_top1: float | None = None
+    """Of the network itself, in percent: on the past classes' exemplars that it was trained with."""
+    new_top1: float | None = None
+    """On the images of the new classes that it was trained with."""
+    initial_top1: float | None = None
+    """Of the initial classifiers, on the same exemplars."""
+    drift: float | None = None
+    """1 - the mean cosine between exemplars' features now and when their class was new."""
+    floor: float | None = None
+    """100 * P_k / N_k: the top-1 of whoever knows the newest classes only."""
+    learned: bool | None = None
+    """False: the network is at the floor, or does not know its own exemplars. None: it was not asked."""
+
+
+ON_LEARNING = ("exemplar_top1", "new_top1", "initial_top1", "drift", "floor", "learned")
+"""What rows say of their network: the same for all methods that are read from one training."""
 
 
 def row_from(record: Mapping[str, Any]) -> Row:

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from scail.evaluation import gap_to_full, incremental_mean
-from scail.results.row import Row
+from scail.results.row import ON_LEARNING, Row
 
 AVERAGING = "mean over the incremental states 1..Z-1; state 0 excluded"
 
@@ -42,7 +42,8 @@ def _record(rows: Sequence[Row], full: Mapping[str, float] | None) -> dict[str, 
         record[name] = accuracy
         # Where Full is missing or perfect there is no gap to measure.
         record[f"gap_{name}"] = gap_to_full([accuracy], full[name]) if full and full[name] < 100 else None
-    record["per_state"] = [{"state": r.state, "classes": r.classes, "top1": r.top1, "top5": r.top5} for r in rows]
+    names = ("state", "classes", "top1", "top5", *ON_LEARNING)
+    record["per_state"] = [{name: getattr(row, name) for name in names} for row in rows]
     return record
 
 
@@ -57,7 +58,7 @@ def summarise_seeds(summaries: Mapping[int, Mapping[str, Any]]) -> dict[str, Any
     for same in by_method.values():
         together["methods"].append(_mean_record(same[0], same, ("top1", "top5", "gap_top1", "gap_top5")))
         states = zip(*(one["per_state"] for one in same), strict=True)
-        together["methods"][-1]["per_state"] = [_mean_record(of[0], of, ("top1", "top5")) for of in states]
+        together["methods"][-1]["per_state"] = [_mean_state(of) for of in states]
         if len(same) < len(summaries):  # a method that was not run with every seed
             together["methods"][-1]["seeds"] = len(same)
     fulls = [summary["full"] for summary in summaries.values() if summary["full"]]
@@ -65,6 +66,13 @@ def summarise_seeds(summaries: Mapping[int, Mapping[str, Any]]) -> dict[str, Any
     together["trained_epochs"] = sum(summary["trained_epochs"] for summary in summaries.values())
     together["exemplars"] = max(summary["exemplars"] for summary in summaries.values())
     return together
+
+
+def _mean_state(same: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The same state of several seeds. It was learned where all of them were."""
+    asked = [one["learned"] for one in same if one.get("learned") is not None]
+    numbers = [name for name in ("top1", "top5", *ON_LEARNING) if name != "learned" and name in same[0]]
+    return _mean_record(same[0], same, numbers) | ({"learned": all(asked)} if asked else {})
 
 
 def _mean_record(record: Mapping[str, Any], same: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
