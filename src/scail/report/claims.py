@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from statistics import mean, stdev
@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from scail.results.archive import Measurements, Pair
 from scail.results.published import WITH_MEMORY, WITHOUT_MEMORY, published
-from scail.results.summary import summarise
+from scail.results.summary import not_learned, summarise
 
 Place = tuple[int, str]
 """Z, and B as a share of the training images."""
 BySeed = dict[int, Mapping[Pair, float]]
 """Seed -> (method, selection) -> top-5."""
-Verdict = Literal["shown", "not shown", "undecided", "missing"]
+Verdict = Literal["shown", "not shown", "undecided", "not testable", "missing"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,15 @@ def top5_by_place(kept: Iterable[Measurements]) -> dict[Place, BySeed]:
     return found
 
 
+def not_learned_by_place(kept: Iterable[Measurements]) -> dict[Place, set[Pair]]:
+    """The methods whose networks did not learn with some seed: nothing can be read from them."""
+    found: dict[Place, set[Pair]] = {}
+    for one in kept:
+        records = [record for record in summarise(one.rows)["methods"] if not_learned(record)]
+        found.setdefault(place_of(one), set()).update((record["method"], record["select"]) for record in records)
+    return found
+
+
 def published_top5() -> dict[Place, dict[Pair, float]]:
     """The paper's own numbers for CIFAR-100: for each Z and B, (method, selection) -> top-5."""
     shares = {1000: "2%", 500: "1%", 250: "0.5%", 0: "0%"}
@@ -110,14 +119,21 @@ def published_top5() -> dict[Place, dict[Pair, float]]:
     return found
 
 
-def hold(claim: Claim, measured: Mapping[Place, BySeed]) -> Held:
-    """Whether the claim is shown: zero lies outside the 95 % interval of the mean difference over seeds."""
+def hold(
+    claim: Claim, measured: Mapping[Place, BySeed], unlearned: Mapping[Place, Collection[Pair]] | None = None
+) -> Held:
+    """Whether the claim is shown: zero lies outside the 95 % interval of the mean difference over seeds.
+
+    One that rests on a network that did not learn cannot be tested.
+    """
     by_seed = measured.get(claim.place, {})
     found = [_difference(above, below, by_seed) for above in claim.above for below in claim.below]
     known = [one for one in found if one]
     if not known:
         return Held(claim, "missing")
     worst = min(known, key=lambda one: one[0])
+    if not {*claim.above, *claim.below}.isdisjoint((unlearned or {}).get(claim.place, ())):
+        return Held(claim, "not testable", *worst)
     verdicts = [_verdict(claim, *one) for one in known]
     if "not shown" in verdicts:
         return Held(claim, "not shown", *worst)

@@ -11,7 +11,17 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from scail.evaluation import ERROR_KINDS, gap_to_full
-from scail.report.claims import CLAIMS, BySeed, Held, Place, hold, place_of, published_top5, top5_by_place
+from scail.report.claims import (
+    CLAIMS,
+    BySeed,
+    Held,
+    Place,
+    hold,
+    not_learned_by_place,
+    place_of,
+    published_top5,
+    top5_by_place,
+)
 from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of, text_of
 from scail.report.settings import BASE, group_by_settings, titles_of
 from scail.results.archive import Measurements
@@ -160,13 +170,13 @@ def _published(tables: Iterable[tuple[Sequence[Measurements], Columns]]) -> Iter
 
 
 def _claims(group: Sequence[Measurements]) -> Iterable[str]:
-    measured = top5_by_place(group)
+    measured, unlearned = top5_by_place(group), not_learned_by_place(group)
     paper: dict[Place, BySeed] = {place: {0: of} for place, of in published_top5().items()}
     yield "### What was published, held against these numbers\n"
     yield "| Z | B | claim | published | verdict | measured difference ± standard error | seeds |"
     yield "|---:|---:|---|---:|---|---:|---:|"
     for claim in CLAIMS:
-        held, (states, share) = hold(claim, measured), claim.place
+        held, (states, share) = hold(claim, measured, unlearned), claim.place
         cells = [str(states), share, claim.text, _difference(hold(claim, paper)), held.verdict, _difference(held)]
         yield f"| {' | '.join(cells)} | {held.seeds or ''} |"
     yield (

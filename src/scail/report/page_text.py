@@ -10,6 +10,7 @@ from typing import Any
 from scail.report.protocol import Column, Comparison
 from scail.report.runs import FinishedRun
 from scail.report.tabular import html_label
+from scail.results.summary import not_learned
 
 Fact = tuple[str, str, str]
 """Name, value, and more on it."""
@@ -36,16 +37,25 @@ def lead(configurations: Sequence[Column]) -> str:
     for name, title in (("top5", "top-5"), ("top1", "top-1")):
         best = max(summary["methods"], key=lambda record: record[name], default=None)
         if best:
-            full = f" (Full, trained on everything at once: {summary['full'][name]:.1f} %)" if summary["full"] else ""
-            texts.append(f"Best {title}: <strong>{_named(best)}</strong>, {best[name]:.1f} %{full}.")
+            last = best["per_state"][-1][name]
+            full = f" (Full, trained on all of them at once: {summary['full'][name]:.1f} %)" if summary["full"] else ""
+            texts.append(
+                f"Best {title}: <strong>{_named(best)}</strong>, {best[name]:.1f} % in the mean over the incremental "
+                f"states and {last:.1f} % after the last one, on all classes{full}."
+            )
     pairs = [_pair(summary, select) for select in ("herding", "random", None)]
     if pair := next((pair for pair in pairs if pair), None):
         ft, scail = pair
         texts.append(
             f"ScaIL moves FT from {ft['top1']:.1f} to {scail['top1']:.1f} % top-1 and from {ft['top5']:.1f} to "
-            f"{scail['top5']:.1f} % top-5, without more training."
+            f"{scail['top5']:.1f} % top-5, in the mean, without more training."
         )
-    return " ".join(texts) + " Means over the incremental states."
+    if unlearned := [_named(record) for record in summary["methods"] if not_learned(record)]:
+        texts.append(
+            f"Not everything learned: {len(unlearned)} of {len(summary['methods'])} rows, marked †, come from networks "
+            "that do not know their own exemplars, or only the newest classes."
+        )
+    return " ".join(texts)
 
 
 def _pair(summary: Mapping[str, Any], select: str | None) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:

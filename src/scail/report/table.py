@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scail.report.tabular import Cell, Tabular, to_markdown
+from scail.results.summary import not_learned
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 _COLUMNS = (("top5", "top-5"), ("top1", "top-1"), ("gap_top5", "G_IL"))
+_UNLEARNED = "†"
 _SELECTIONS = {"random": "random", "herding": "herding", None: "no memory"}
 """How exemplars were chosen."""
 
@@ -62,7 +64,8 @@ def _cell(record: Mapping[str, Any] | None, name: str, best: float | None) -> Ce
     spread = record.get(f"{name}_std")
     text = f"{value:.{digits}f}" + (f"±{spread:.1f}" if spread is not None and digits == 1 else "")
     is_best = best is not None and text == _cell({name: best, f"{name}_std": spread}, name, None).text
-    return Cell(text, is_best, key_of(record))
+    mark = _UNLEARNED if "per_state" in record and not_learned(record) else ""
+    return Cell(text + mark, is_best, key_of(record))
 
 
 def key_of(record: Mapping[str, Any]) -> str:
@@ -91,7 +94,20 @@ def caption(summary: Mapping[str, Any]) -> str:
     over = f"; mean ± standard deviation over {len(seeds)} seeds" if len(seeds) > 1 else ""
     beyond = "" if all(record["in_paper"] for record in summary["methods"]) else "; *: not in the paper"
     used = f"memory of {memory} images, {summary['exemplars']} used at the end"
-    return f"percent; {summary['averaging']}; {used}{over}{beyond}"
+    return f"percent; {summary['averaging']}; {used}{over}{beyond}{_warning(summary)}"
+
+
+def _warning(summary: Mapping[str, Any]) -> str:
+    """Which networks did not learn, and what to do."""
+    found = {record["label"]: not_learned(record) for record in summary["methods"]}
+    states = sorted({state for of in found.values() for state in of})
+    if not states:
+        return ""
+    return (
+        f"; {_UNLEARNED}: in state{'s' if len(states) > 1 else ''} {', '.join(map(str, states))} the network did not "
+        "learn: it is right about new classes only, or about less than half of its own exemplars. Its numbers say "
+        "nothing about the method. Train longer, as with --schedule later.epochs=60, or at a higher rate, later.lr"
+    )
 
 
 def rich_table(summary: Mapping[str, Any]) -> Table:

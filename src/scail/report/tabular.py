@@ -80,7 +80,7 @@ def _numbers(text: str, spread: bool) -> list[str]:
 
 _LATEX = {
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "–": "--", "±": r"$\pm$",
+    "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "–": "--", "†": r"$^\dagger$", "±": r"$\pm$",
 }  # fmt: skip
 
 

@@ -47,6 +47,13 @@ def _record(rows: Sequence[Row], full: Mapping[str, float] | None) -> dict[str, 
     return record
 
 
+def not_learned(record: Mapping[str, Any]) -> list[int]:
+    """The states in which a method's network did not learn. Without a memory the floor is what to expect."""
+    if record["memory"] == 0:
+        return []
+    return [of["state"] for of in record["per_state"] if of.get("learned") is False]
+
+
 def summarise_seeds(summaries: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """The mean over seeds of several summaries, in the same shape, with standard deviations beside the means."""
     first, *_ = summaries.values()
