@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 
 import pytest
 
 from scail.cli.main import main
+from scail.config.options import RunOptions, experiment_of
 from scail.config.recipes import RECIPES, learning, paper, paper_224, pretrained, quick
+from scail.config.schedule import Schedule
 from scail.training import TRAINERS
 from scail.training.trainer import trainer_of
 
@@ -102,3 +105,19 @@ def test_a_classifier_trains_longer_on_few_images_and_slower_from_given_weights(
     started, fresh = (learning(100, 32, "resnet18", started=yes).recipe.schedules for yes in (True, False))
     assert started["first"].lr == pytest.approx(0.1 * fresh["first"].lr)
     assert [learning(1, pixels, "resnet8").recipe.padding for pixels in (8, 20, 224)] == [1, 2, 4]
+
+
+def test_everything_of_a_schedule_can_be_set():
+    asked = RunOptions(schedule="later.decay=steps,later.milestones=30+60,later.divide-by-state=no,distill.lr=2")
+    found = experiment_of(asked).recipe.schedules
+    assert (found["later"].decay, found["later"].milestones, found["later"].divide_by_state) == (
+        "steps",
+        (30, 60),
+        False,
+    )
+    assert found["distill"].lr == 2
+    assert experiment_of(RunOptions(schedule="first.divide_by_state=yes")).recipe.schedules["first"].divide_by_state
+    for field in fields(Schedule):  # none is left out
+        text = {"decay": "cosine", "milestones": "1+2", "divide_by_state": "no", "momentum": "0.5"}.get(field.name, "3")
+        changed = experiment_of(RunOptions(schedule=f"later.{field.name}={text}")).recipe.schedules["later"]
+        assert str(getattr(changed, field.name)).lower() in (text, "(1, 2)", "false", "3.0")

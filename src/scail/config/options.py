@@ -5,6 +5,7 @@ The keys of a grid's file are options of `scail run`, too. An option that is not
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -13,7 +14,7 @@ import tyro
 
 from scail.config.experiment import Experiment, Select
 from scail.config.recipes import PRETRAINED_NETWORK, RECIPES
-from scail.config.schedule import Schedule, Schedules
+from scail.config.schedule import DECAYS, Schedule, Schedules
 
 Number = Annotated[int | None, tyro.conf.arg(metavar="N")]
 
@@ -136,11 +137,12 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     """Learning rate at the start of state 0, of Full and of fine tuning. Default: the recipe's.
     Other trainings have rates of their own: see --schedule."""
     schedule: Annotated[str | None, tyro.conf.arg(metavar="NAME.WHAT=N,...")] = None
-    """Change any number of the recipe's trainings. Example: later.lr=0.05,distill.epochs=40.
+    """Change anything of the recipe's trainings. Example: later.lr=0.05,distill.epochs=40,later.divide_by_state=no.
     NAME is the training. first: state 0, and Full. later: fine tuning after state 0.
     balanced: the last step of FT^BAL and E2E. distill: iCaRL, FT^distill, iCaRL^duet and LwF.
     bic-first, bic and bic-correction: BiC's state 0, later states, and second stage.
-    WHAT is epochs, lr, batch_size, momentum, weight_decay, divide_by, patience or weight_decay_states."""
+    WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience or weight_decay_states;
+    divide_by_state: yes or no; decay: plateau, steps or cosine; milestones: epochs with a plus between, as 30+60."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer. Without this, each state begins a new layer."""
     candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
@@ -231,21 +233,40 @@ def _with_numbers(options: RunOptions, schedules: Schedules) -> Schedules:
     return schedules.with_epochs((given[0], given[-1]) if given else None).but(numbers)
 
 
-def _number_of(text: str, schedules: Schedules) -> tuple[str, str, float]:
+def _number_of(text: str, schedules: Schedules) -> tuple[str, str, Any]:
     """Which schedule is meant, what of it, and the new value: of `distill.lr=2`, say."""
     said, _, value = text.strip().partition("=")
     name, _, what = said.replace("-", "_").partition(".")
     if name not in schedules:
         names = ", ".join(schedules).replace("_", "-")
         raise ValueError(f"--schedule {text}: expected NAME.WHAT=N, as distill.lr=2, with a NAME of {names}")
-    kinds = {field: kind for field, kind in get_type_hints(Schedule).items() if kind in (int, float)}
+    kinds = get_type_hints(Schedule)
+    if what not in kinds:
+        raise ValueError(f"--schedule {text}: expected one of {', '.join(kinds)} after {name}.")
+    read, expected = _VALUES[what if what in _VALUES else kinds[what]]
     try:
-        return name, what, kinds[what](value)
-    except KeyError:
-        raise ValueError(f"--schedule {text}: expected one of {', '.join(kinds)} after {name}.") from None
-    except ValueError:
-        kind = "a whole number" if kinds[what] is int else "a number"
-        raise ValueError(f"--schedule {text}: expected {kind} after =") from None
+        return name, what, read(value)
+    except (KeyError, ValueError):
+        raise ValueError(f"--schedule {text}: expected {expected} after =") from None
+
+
+def _decay(text: str) -> str:
+    if text not in DECAYS:
+        raise ValueError
+    return text
+
+
+_VALUES: dict[Any, tuple[Callable[[str], Any], str]] = {
+    int: (int, "a whole number"),
+    float: (float, "a number"),
+    bool: (lambda text: {"yes": True, "no": False}[text.lower()], "yes or no"),
+    "decay": (_decay, f"one of {', '.join(DECAYS)}"),
+    "milestones": (
+        lambda text: tuple(int(epoch) for epoch in text.split("+") if epoch),
+        "epochs with a plus between, as 30+60",
+    ),
+}
+"""How the values of a schedule are read, by kind or by name, and what is expected."""
 
 
 def _numbers(option: str, text: str, expected: str) -> tuple[int, ...]:

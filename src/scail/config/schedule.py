@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+Decay = Literal["plateau", "steps", "cosine"]
+DECAYS: tuple[Decay, ...] = get_args(Decay)
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class Schedule:
     batch_size: int
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    decay: Literal["plateau", "steps", "cosine"] = "plateau"
+    decay: Decay = "plateau"
     """plateau: divide when the training loss stops falling; steps: after given epochs; cosine: down to zero."""
     divide_by: float = 10
     """plateau, steps: by how much the rate is divided."""
@@ -44,6 +47,10 @@ class Schedule:
                 f"divide by {self.divide_by}, patience {self.patience}, weight decay states "
                 f"{self.weight_decay_states}: expected a number above 0 to divide by, and 0 or more of the others"
             )
+        if self.decay not in DECAYS:
+            raise ValueError(f"decay is {self.decay!r}, expected one of {', '.join(DECAYS)}")
+        if any(epoch < 1 for epoch in self.milestones) or list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError(f"milestones are {self.milestones}: expected numbers of epochs, each above the one before")
 
 
 class Schedules(Mapping[str, Schedule]):
@@ -73,7 +80,7 @@ class Schedules(Mapping[str, Schedule]):
         epochs and batches nor the number of devices concern it."""
         return tuple(name for name in self if not name.endswith("correction"))
 
-    def but(self, changed: Iterable[tuple[str, str, float | None]]) -> Schedules:
+    def but(self, changed: Iterable[tuple[str, str, Any]]) -> Schedules:
         """The same with other numbers: (name of the schedule, which number, its value); None leaves it as it is.
 
         >>> Schedules(first=Schedule(epochs=2, lr=0.1, batch_size=32)).but([("first", "epochs", 5)])["first"].epochs
