@@ -14,7 +14,7 @@ from scail.config.schedule import Schedule, Schedules
 
 PRETRAINED_NETWORK = "efficientnet-lite0@224"
 """What `pretrained` means where no network is named."""
-SMALL_IMAGES = ("glyphs", "digits", "cifar100")
+SMALL_IMAGES = ("glyphs", "digits", "mnist", "cifar100")
 """Data sets of small images: the paper's CIFAR-100 column is theirs."""
 
 
@@ -39,7 +39,7 @@ def quick(dataset: str = "glyphs") -> Experiment:
         bic=Schedule(epochs=8, lr=0.05, batch_size=32, weight_decay=2e-4, decay="cosine"),
         bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
     )
-    padding = 2 if dataset in ("glyphs", "digits") else 4
+    padding = 2 if dataset in ("glyphs", "digits", "mnist") else 4
     return Experiment(
         recipe=Recipe(name="quick", network="resnet8", padding=padding, schedules=schedules), dataset=dataset
     )

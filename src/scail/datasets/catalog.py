@@ -49,6 +49,12 @@ DATASETS: dict[str, CatalogRow] = {
         "scikit-learn's scans of handwritten digits, 8 x 8 pixels (embedded; 10 classes)",
         "scail.datasets.sources.digits:load",
     ),
+    "mnist": CatalogRow(
+        "handwritten digits, 28 x 28 pixels (the four original IDX files, gzipped or not; 10 classes)",
+        "scail.datasets.sources.mnist:load",
+        "put train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each "
+        "perhaps with .gz, into {place}",
+    ),
     "cifar100": CatalogRow(
         "100 classes of 32 x 32 photographs (Parquet files of the Hub, or the original archive)",
         "scail.datasets.sources.cifar100:load",

@@ -22,6 +22,7 @@ from scail.networks.efficientnet_lite import (
     create_efficientnet_lite,
     lite_name,
 )
+from scail.networks.mlp import MLPS, create_mlp
 from scail.networks.resnet import NETWORKS, create_resnet, unfilled
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
@@ -93,13 +94,15 @@ def known_network(name: str) -> bool:
     """
     if random := re.fullmatch(r"([^+]+)\+([1-9][0-9]{0,5})", name):
         return known_network(random[1])
-    return name in NETWORKS or lite_name(name) is not None or re.fullmatch(r"timm:[A-Za-z0-9_.]+", name) is not None
+    if name in NETWORKS or name in MLPS:
+        return True
+    return lite_name(name) is not None or re.fullmatch(r"timm:[A-Za-z0-9_.]+", name) is not None
 
 
 def network_names() -> str:
     """All networks, for messages."""
     scaled = f"{next(iter(EFFICIENTNETS))}@N (images scaled to N x N pixels, {LEAST_SIDE} to {MOST_SIDE})"
-    return f"{', '.join([*NETWORKS, *EFFICIENTNETS])}, {scaled}, and timm:<name> if timm is installed"
+    return f"{', '.join([*NETWORKS, *MLPS, *EFFICIENTNETS])}, {scaled}, and timm:<name> if timm is installed"
 
 
 def create_network(
@@ -121,6 +124,8 @@ def create_network(
         raise ValueError(f"unknown network {name!r}; known: {network_names()}")
     elif lite_name(name):
         backbone, feature_size = create_efficientnet_lite(name, channels, generator)
+    elif name in MLPS:
+        backbone, feature_size = create_mlp(channels, generator)
     else:
         backbone, feature_size = create_resnet(name, channels, generator)
     network = Network(name, backbone, feature_size, channels, num_classes)
