@@ -12,6 +12,8 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from scail.runtime.seeds import generator_for
+
 SELECTION_VERSION = 1  # raise it when a change makes other exemplars: states trained with them are then not reused
 
 
@@ -68,6 +70,11 @@ class Memory:
         wanted = (*self.exemplars, *orders)
         allowed = places(self.budget, len(wanted))
         return Memory(self.budget, tuple(rows[:most] for rows, most in zip(wanted, allowed, strict=True)))
+
+
+def exemplar_draw(seed: int, label: int) -> Generator:
+    """What draws the random exemplars of a class."""
+    return generator_for(seed, "exemplars", label)
 
 
 def random_order(features_ND: Tensor, count: int, generator: Generator) -> Tensor:

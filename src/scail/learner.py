@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from scail.config import Select
-from scail.exemplars import Memory, herding_order, random_order
+from scail.exemplars import Memory, exemplar_draw, herding_order, random_order
 from scail.heads import Evidence
 from scail.moments import Moments
 from scail.networks.network import Network
-from scail.runtime.seeds import generator_for
 from scail.training import Progress, Task, Trained, Trainer
 
 _PART = 128
@@ -109,7 +108,7 @@ def _orders(labels: Tensor, indices: Tensor, features_ND: Tensor, choose: _Choic
         if choose.select == "herding":
             chosen = herding_order(features_ND[at], count)
         else:
-            chosen = random_order(features_ND[at], count, generator_for(choose.seed, "exemplars", label))
+            chosen = random_order(features_ND[at], count, exemplar_draw(choose.seed, label))
         orders.append(indices[at[chosen]])
     return orders
 

@@ -59,6 +59,14 @@ METHODS: dict[str, Method] = {
         "BiC", "distillation, and a learned correction of the newest classes", heads.bic, "bic", "herding",
         needs_exemplars=True, carried=("alpha", "beta"),
     ),
+    "er": Method(
+        "ER", "experience replay: batches half new, half exemplars", heads.ft, "replay", "random", needs_exemplars=True,
+        in_paper=False,
+    ),
+    "gdumb": Method(
+        "GDumb", "a network trained from scratch on a balanced memory", heads.ft, "from_memory", "random",
+        needs_exemplars=True, in_paper=False,
+    ),
     "deesil": Method(
         "DeeSIL", "frozen network, one linear SVM per class", heads.svm, "frozen_svm", "random",
         carried=("svm_weight", "svm_bias"),

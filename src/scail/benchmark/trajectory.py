@@ -183,6 +183,6 @@ def facts_of(
         facts |= {"features": "float32"}  # they were taken in the precision of the training once
     if machine.ranks > 1:
         facts |= {"ranks": machine.ranks, "sync_batch_norm": machine.sync_batch_norm}
-    if state.index:
+    if state.index or trajectory.training.from_memory:
         facts |= {"select": trajectory.select, "memory": trajectory.memory, "selection": SELECTION_VERSION}
     return facts

@@ -5,11 +5,13 @@ from scail.training.bic import Bic
 from scail.training.distill import Distill
 from scail.training.end_to_end import EndToEnd
 from scail.training.fine_tune import FineTune
+from scail.training.from_memory import FromMemory
 from scail.training.frozen import Frozen
 from scail.training.frozen_random import FrozenRandom
 from scail.training.frozen_svm import FrozenSvm
 from scail.training.joint import Joint
 from scail.training.loop import TrainingDiverged
+from scail.training.replay import Replay
 from scail.training.task import Interrupted, Progress, Task, Trained
 from scail.training.trainer import Trainer, trainer_of
 
@@ -19,6 +21,8 @@ TRAINERS: dict[str, type[Trainer]] = {
     "e2e": EndToEnd,
     "distill": Distill,
     "bic": Bic,
+    "replay": Replay,
+    "from_memory": FromMemory,
     "frozen_svm": FrozenSvm,
     "frozen": Frozen,
     "frozen_random": FrozenRandom,
@@ -27,6 +31,7 @@ TRAINERS: dict[str, type[Trainer]] = {
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
-    "TRAINERS", "Balanced", "Bic", "Distill", "EndToEnd", "FineTune", "Frozen", "FrozenRandom", "FrozenSvm",
-    "Interrupted", "Joint", "Progress", "Task", "Trained", "Trainer", "TrainingDiverged", "trainer_of",
+    "TRAINERS", "Balanced", "Bic", "Distill", "EndToEnd", "FineTune", "FromMemory", "Frozen", "FrozenRandom",
+    "FrozenSvm", "Interrupted", "Joint", "Progress", "Replay", "Task", "Trained", "Trainer", "TrainingDiverged",
+    "trainer_of",
 ]  # fmt: skip

@@ -44,7 +44,7 @@ def fit(
                 if task.ranks.any(task.stop_asked()):
                     at.save(task)
                     raise Interrupted
-            mean_loss = task.ranks.total(float(at.loss)) / len(task.images)
+            mean_loss = task.ranks.total(float(at.loss)) / sum(_sizes(task, schedule.batch_size))
             if not math.isfinite(mean_loss):
                 raise task.ranks.known(_diverged(task.state, epoch, schedule.epochs, stage, mean_loss, rate))
             at.end_epoch(mean_loss)
@@ -58,9 +58,18 @@ def _batches(
     """This rank's part of each batch of an epoch, from batch `start` on, and how many images the whole batch has."""
     # Drawn from (seed, state, epoch, batch): no batch depends on how the training got here.
     draw = partial(generator_for, task.seed, stage, task.state, epoch)
-    sizes = batch_sizes(len(task.images), batch_size)[start:]
-    parts = training_batches(task.images, task.labels, batch_size, task.augmentation, draw, start, task.ranks)
+    sizes = _sizes(task, batch_size)[start:]
+    parts = training_batches(
+        task.images, task.labels, batch_size, task.augmentation, draw, start, task.ranks, task.half_new
+    )
     return zip(parts, sizes, strict=True)
+
+
+def _sizes(task: Task, batch_size: int) -> list[int]:
+    """How many images each batch of an epoch has."""
+    if task.half_new:
+        return [2 * half for half in batch_sizes(task.half_new, max(1, batch_size // 2))]
+    return batch_sizes(len(task.images), batch_size)
 
 
 def _diverged(state: int, epoch: int, epochs: int, stage: str, loss: float, rate: float) -> TrainingDiverged:

@@ -69,6 +69,8 @@ class Task:
     """Their features in the state before: still true, where the network does not move."""
     start: Network | None = None
     """State 0: a network to begin with, in place of a fresh one; its linear layer is made anew."""
+    half_new: int = 0
+    """So many images at the front are new, and every batch is half of them, half others; 0: every image once."""
     ranks: Ranks = ALONE
     """The processes that train together; each has the whole task, and trains on its part of every batch."""
     sync_batch_norm: bool = False

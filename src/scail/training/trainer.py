@@ -31,6 +31,8 @@ class Trainer(Protocol):
     """Whether more images of a known class teach it their label."""
     frozen: ClassVar[bool] = False
     """The network never moves after state 0, and has no layer of its own: features stay true, and are taken once."""
+    from_memory: ClassVar[bool] = False
+    """Trains on random exemplars and on nothing else: the memory decides state 0, too."""
     holds_out: ClassVar[bool] = False
     """Holds exemplars out of the training, and so needs two of a class."""
 

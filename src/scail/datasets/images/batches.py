@@ -42,21 +42,25 @@ def training_batches(
     generator: Callable[[int | str], Generator],
     start: int = 0,
     ranks: Ranks = ALONE,
+    half_new: int = 0,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """One epoch, from its batch `start` on: every image once, in a random order, augmented; uint8 images and labels.
 
     The order comes from generator("order"), batch b's augmentation from generator(b): an epoch that was interrupted
     goes on with the very batches that it would have had. Of each batch a rank has its own part, perhaps none of it,
-    with the crops that one process would have made: together they see every image once.
+    with the crops that one process would have made: together they see every image once. With `half_new`: the so many
+    first images once each, and beside them as many of the others in every batch, drawn with replacement.
     """
-    batches = epoch_rows(len(images), batch_size, generator("order"))[start:]
+    count, draw = len(images), generator("order")
+    rows = mixed_rows(half_new, count, batch_size, draw) if half_new else epoch_rows(count, batch_size, draw)
+    batches = rows[start:]
     draws = (generator(b) for b in range(start, start + len(batches)))
     if isinstance(images, Tensor):
         cropped = _crops_in_memory(images, batches, draws, augmentation, ranks)
     else:
         cropped = _regions_on_disk(images, batches, draws, augmentation, ranks)
-    for batch, rows in zip(cropped, batches, strict=True):
-        yield batch, labels[_part(rows, ranks)]
+    for batch, of_batch in zip(cropped, batches, strict=True):
+        yield batch, labels[_part(of_batch, ranks)]
 
 
 def _part(rows: Tensor, ranks: Ranks) -> Tensor:
@@ -161,6 +165,12 @@ def _finished(batch: Tensor, futures: list[Future[None]]) -> Tensor:
 def epoch_rows(count: int, batch_size: int, generator: Generator) -> list[Tensor]:
     """A random order of 0..count-1 in batches; a lone last row joins the batch before (batch norm needs two)."""
     return list(torch.randperm(count, generator=generator).split(batch_sizes(count, batch_size)))
+
+
+def mixed_rows(new: int, count: int, batch_size: int, generator: Generator) -> list[Tensor]:
+    """A random order of 0..new-1 in half batches; each is filled with as many of new..count-1."""
+    halves = torch.randperm(new, generator=generator).split(batch_sizes(new, max(1, batch_size // 2)))
+    return [torch.cat([half, torch.randint(new, count, (len(half),), generator=generator)]) for half in halves]
 
 
 def batch_sizes(count: int, batch_size: int) -> list[int]:
