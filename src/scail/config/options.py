@@ -55,6 +55,7 @@ class TrainingOptions:
     paper: the paper's own training, for a GPU.
     paper-224: the same for small images, scaled to 224 pixels.
     pretrained: begins with a network that has seen the world, and moves it little.
+    split-mnist: five states of two digits each, for a comparison with published numbers.
     Example: --dataset cifar100 --recipe paper. `scail recipes paper` prints every number, options below change some."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
     """Epochs of every training, as 10. Default: the recipe's.

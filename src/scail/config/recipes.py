@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from scail.config.experiment import DataSettings, Experiment, StreamSettings
+from scail.config.experiment import DataSettings, ExemplarSettings, Experiment, StreamSettings
 from scail.config.recipe import Recipe
 from scail.config.schedule import Schedule, Schedules
 
@@ -61,6 +61,23 @@ def cifar100_cpu(dataset: str = "cifar100") -> Experiment:
     )
     recipe = replace(base.recipe, name="cifar100-cpu", network="resnet8-half", schedules=schedules)
     return replace(base, recipe=recipe, data=DataSettings(images_per_class=200))
+
+
+def split_mnist(dataset: str = "mnist") -> Experiment:
+    """Split-MNIST as others publish it: five states of two digits in their order, a perceptron, no augmentation."""
+    first = Schedule(epochs=30, lr=0.05, batch_size=128, decay="cosine")
+    schedules = Schedules(
+        first=first,
+        later=replace(first, epochs=10),
+        balanced=replace(first, epochs=10, lr=0.005),
+        distill=Schedule(epochs=10, lr=0.5, batch_size=128, weight_decay=1e-5, decay="cosine"),
+        bic_first=first,
+        bic=replace(first, epochs=10, weight_decay=2e-4),
+        bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
+    )
+    recipe = Recipe(name="split-mnist", network="mlp", padding=0, schedules=schedules)
+    stream = StreamSettings(states=5, class_order="given")
+    return Experiment(recipe=recipe, dataset=dataset, stream=stream, exemplars=ExemplarSettings(memory=1000))
 
 
 def pretrained(dataset: str = "cifar100") -> Experiment:
@@ -181,4 +198,5 @@ RECIPES: dict[str, Callable[[str], Experiment]] = {
     "paper": paper,
     "paper-224": paper_224,
     "pretrained": pretrained,
+    "split-mnist": split_mnist,
 }
