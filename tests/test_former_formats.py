@@ -30,6 +30,7 @@ memory: 12
 epochs: "2,1"
 methods: ft,scail,ft_distill,full
 select: herding
+precision: 32-true
 """
 
 

@@ -118,6 +118,8 @@ def test_everything_of_a_schedule_can_be_set():
     assert found["distill"].lr == 2
     assert experiment_of(RunOptions(schedule="first.divide_by_state=yes")).recipe.schedules["first"].divide_by_state
     for field in fields(Schedule):  # none is left out
-        text = {"decay": "cosine", "milestones": "1+2", "divide_by_state": "no", "momentum": "0.5"}.get(field.name, "3")
+        text = {"decay": "cosine", "milestones": "1+2", "divide_by_state": "no", "momentum": "0.5", "gain": "0.5"}.get(
+            field.name, "3"
+        )
         changed = experiment_of(RunOptions(schedule=f"later.{field.name}={text}")).recipe.schedules["later"]
         assert str(getattr(changed, field.name)).lower() in (text, "(1, 2)", "false", "3.0")

@@ -282,8 +282,8 @@ def test_the_fingerprint_knows_pixels_labels_and_names():
 
 
 def test_an_unknown_data_set_is_an_error():
-    with pytest.raises(ValueError, match=f"unknown data set 'mnist'; known: {', '.join(DATASETS)}"):
-        load_dataset("mnist")
+    with pytest.raises(ValueError, match=f"unknown data set 'minst'; known: {', '.join(DATASETS)}"):
+        load_dataset("minst")
 
 
 def test_a_data_set_is_cut_down_to_its_first_classes_and_training_images():

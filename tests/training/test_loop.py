@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from lightning_fabric import Fabric
 from torch.nn import functional as F
 
@@ -15,7 +13,6 @@ from scail.config import Schedule
 from scail.config.recipes import paper, quick
 from scail.datasets.images.batches import Augmentation
 from scail.training import FineTune, Joint, Task, TrainingDiverged
-from scail.training.loop import learning_rate
 
 SCHEDULE = Schedule(epochs=2, lr=0.05, batch_size=16, decay="cosine")
 FABRIC = Fabric(accelerator="cpu", devices=1)
@@ -28,24 +25,6 @@ def task(state: int = 0, num_classes: int = 2, previous=None, reports=None, seed
     return Task(
         state, images, torch.arange(40) % num_classes, num_classes, previous, Augmentation(1), seed, FABRIC, report
     )
-
-
-@given(st.lists(st.floats(0.001, 10), max_size=30), st.integers(0, 4))
-def test_the_plateau_rule_is_torchs_own(losses, patience):
-    parameter = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([parameter], lr=0.1)
-    reference = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.1, patience=patience, eps=0)
-    for loss in losses:
-        reference.step(loss)
-    schedule = Schedule(epochs=99, lr=0.1, batch_size=1, patience=patience)
-    assert learning_rate(schedule, 0, losses) == pytest.approx(optimizer.param_groups[0]["lr"])
-
-
-def test_cosine_goes_from_the_rate_to_nothing_and_states_divide_it():
-    rates = [learning_rate(Schedule(4, 0.4, 1, decay="cosine"), 0, [1.0] * done) for done in range(4)]
-    assert rates == pytest.approx([0.4, 0.2 * (1 + 0.5**0.5), 0.2, 0.2 * (1 - 0.5**0.5)])
-    assert learning_rate(Schedule(4, 0.4, 1, divide_by_state=True), 3, []) == pytest.approx(0.1)
-    assert learning_rate(Schedule(4, 0.4, 1), 3, []) == 0.4
 
 
 def test_two_steps_are_plain_sgd_with_momentum_and_weight_decay():

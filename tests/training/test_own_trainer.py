@@ -46,8 +46,8 @@ class LayerOnly(Trainer):
         network.backbone.requires_grad_(True)
         return network
 
-    def epochs(self, state: int) -> int:
-        return self.schedule.epochs if state else self.first.epochs(state)
+    def epochs(self, state: int, images: int) -> int:
+        return self.schedule.epochs if state else self.first.epochs(state, images)
 
     def settings(self, state: int) -> dict[str, object]:
         if state == 0:

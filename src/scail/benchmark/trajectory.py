@@ -82,19 +82,25 @@ class Trajectory:
         return Augmentation(self.configuration.experiment.recipe.padding, self.configuration.dataset.mirror)
 
     @cached_property
-    def epochs(self) -> tuple[int, ...]:
-        """Epochs of each state."""
-        return tuple(self.training.epochs(state.index) for state in self.states)
-
-    @cached_property
-    def passes(self) -> tuple[int, ...]:
-        """For each state, how many images its training goes through: what it costs."""
+    def images(self) -> tuple[int, ...]:
+        """For each state, how many images its training has: those of the new classes, and exemplars."""
         found, seen = [], list[int]()
-        for state, epochs in zip(self.states, self.epochs, strict=True):
+        for state in self.states:
             kept = sum(map(min, places(self.memory, len(seen)), seen)) if seen else 0
-            found.append((len(state.train_indices) + kept) * epochs)
+            found.append(len(state.train_indices) + kept)
             seen += [len(state.train_indices) // len(state.class_names)] * len(state.class_names)
         return tuple(found)
+
+    @cached_property
+    def epochs(self) -> tuple[int, ...]:
+        """Epochs of each state, at most."""
+        each = zip(self.states, self.images, strict=True)
+        return tuple(self.training.epochs(state.index, images) for state, images in each)
+
+    @property
+    def passes(self) -> tuple[int, ...]:
+        """For each state, how many images its training goes through, at most: what it costs."""
+        return tuple(images * epochs for images, epochs in zip(self.images, self.epochs, strict=True))
 
     @property
     def trainings(self) -> dict[str, tuple[int, int]]:

@@ -192,7 +192,7 @@ class IncrementalClassifier:
         start = self._start(settings)
         for text in notes_on(lesson, settings):
             self._say(text)
-        if self.verbose and settings.training().epochs(self._model.calls if self._model else 0):
+        if self.verbose and settings.training().epochs(self._model.calls if self._model else 0, 1):
             self._say(estimate(self._model, settings, lesson, fabric.device.type, self._precision(settings)))
         where = Circumstances(fabric, report, checkpoint, start, self._say, self._precision(settings))
         self._model = next_state(before, settings, lesson, where)
@@ -204,7 +204,7 @@ class IncrementalClassifier:
                 self._say(text)
 
     def _fabric(self, settings: Settings, before: Model | None) -> Fabric:
-        trains = settings.training().epochs(before.calls if before else 0) > 0
+        trains = settings.training().epochs(before.calls if before else 0, 1) > 0
         if not trains and self.accelerator in ("auto", "cpu") and self._device().type == "cpu":
             return cast("Fabric", PlainCpu())
         return make_fabric(self.accelerator, self._precision(settings))

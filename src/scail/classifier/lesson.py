@@ -117,12 +117,13 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
     started, new = time.time(), len(lesson.new)
     trainer = settings.training()
     task = _task(model, settings, lesson, where)
-    if where.checkpoint is not None and trainer.epochs(task.state):
+    if where.checkpoint is not None and trainer.epochs(task.state, len(task.images)):
         task = _with_checkpoint(
             task, where.checkpoint(_key(model, settings, trainer, task, where.precision)), where.say
         )
     rows = Rows(*torch.arange(len(task.images)).split([new, len(task.images) - new]))
-    trained = train_state(trainer, task, rows)
+    losses = list[float]()
+    trained = train_state(trainer, replace(task, report=_noting(losses, task.report)), rows)
     carried = trainer.complete(trained, task)
     before = _moved(model.learned, by=new) if model else None
     learned = remember(trained, before, settings.select or "random", task.budget, task.seed, carried)
@@ -134,8 +135,8 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
         after = replace(after, seen=(*(model.seen if model else ()), _seen(trained, task)))
     after = calibrated(_measured(model, after, lesson))
     record: dict[str, Any] = {"when": _now(), "new": list(lesson.new_classes), "more": list(lesson.seen_again)}
-    record |= {"images": new + len(lesson.more), "epochs": trainer.epochs(task.state)}
-    record |= {"precision": where.precision} if trainer.epochs(task.state) else {}
+    record |= {"images": new + len(lesson.more), "epochs": len(losses)}
+    record |= {"precision": where.precision} if losses else {}
     record |= {"seconds": round(time.time() - started, 1), "method": settings.method, "accuracy": after.accuracy}
     history = (*(model.history if model else ()), record)[-MOST_HISTORY:]
     return replace(after, calls=task.state + 1, history=history)
@@ -178,6 +179,17 @@ def _with_checkpoint(task: Task, checkpoint: Checkpoint, say: Callable[[str], No
     if begun := sum(len(entry.facts.get("losses", ())) for entry in checkpoint.stages() if entry is not None):
         say(f"a training of the same images was interrupted: it goes on in epoch {begun + 1}")
     return replace(task, checkpoint=checkpoint)
+
+
+def _noting(losses: list[float], report: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    """Reports as before; the loss of each epoch that ends goes into `losses`, too."""
+
+    def noting(progress: Progress) -> None:
+        if progress.loss is not None:
+            losses.append(progress.loss)
+        report(progress)
+
+    return noting
 
 
 def _seen(trained: Trained, task: Task) -> Seen:

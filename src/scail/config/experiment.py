@@ -7,7 +7,7 @@ each of them belongs: a setting that is added here is known everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, Literal, get_type_hints
 
@@ -210,7 +210,7 @@ def _values(part: Any) -> Iterator[tuple[str, Any]]:
     for one in fields(part):
         value = getattr(part, one.name)
         if isinstance(value, Schedules):
-            yield from ((f"{name}{_SCHEDULE}", asdict(schedule)) for name, schedule in value.items())
+            yield from ((f"{name}{_SCHEDULE}", schedule.record()) for name, schedule in value.items())
         elif is_dataclass(value):
             yield from _values(value)
         else:

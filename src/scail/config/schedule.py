@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-Decay = Literal["plateau", "steps", "cosine"]
+Decay = Literal["plateau", "steps", "cosine", "settle"]
 DECAYS: tuple[Decay, ...] = get_args(Decay)
 
 
@@ -15,22 +15,28 @@ class Schedule:
     """One training by SGD: how long, how fast, and how the learning rate falls."""
 
     epochs: int
+    """How many; with `passes` or decay `settle`, how many at most."""
     lr: float
     batch_size: int
     momentum: float = 0.9
     weight_decay: float = 5e-4
     decay: Decay = "plateau"
-    """plateau: divide when the training loss stops falling; steps: after given epochs; cosine: down to zero."""
+    """plateau: divide when the training loss stops falling; steps: after given epochs; cosine: down to zero; settle:
+    the full rate until the loss stops falling, then down to zero in a third of these epochs, and end."""
     divide_by: float = 10
     """plateau, steps: by how much the rate is divided."""
     patience: int = 10
-    """plateau: how many epochs the mean training loss may fail to improve."""
+    """plateau: how many epochs the mean training loss may fail to improve; settle: over how many it is looked at."""
     milestones: tuple[int, ...] = ()
     """steps: after how many epochs the rate is divided."""
     divide_by_state: bool = False
     """In state k, start at lr / (k + 1)."""
     weight_decay_states: int = 0
     """With Z here, weight_decay * Z / (k + 1) in state k, as in BiC's public code; 0: the same in all states."""
+    passes: int = 0
+    """At most so many images are gone through, the same one in each epoch counted anew; 0: `epochs` alone says."""
+    gain: float = 0.0
+    """settle: the loss falls as long as its mean over `patience` epochs is lower than before by this share."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -47,10 +53,30 @@ class Schedule:
                 f"divide by {self.divide_by}, patience {self.patience}, weight decay states "
                 f"{self.weight_decay_states}: expected a number above 0 to divide by, and 0 or more of the others"
             )
+        if self.passes < 0 or not 0 <= self.gain < 1:
+            raise ValueError(
+                f"passes {self.passes}, gain {self.gain}: expected 0 or more passes, and a gain from 0 to below 1"
+            )
         if self.decay not in DECAYS:
             raise ValueError(f"decay is {self.decay!r}, expected one of {', '.join(DECAYS)}")
         if any(epoch < 1 for epoch in self.milestones) or list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"milestones are {self.milestones}: expected numbers of epochs, each above the one before")
+
+    def most_epochs(self, images: int) -> int:
+        """How many epochs a training on so many images takes at most: one, where already that is too much.
+
+        >>> Schedule(epochs=60, lr=0.1, batch_size=32, passes=10_000).most_epochs(400)
+        25
+        """
+        return max(1, min(self.epochs, self.passes // max(1, images))) if self.passes else self.epochs
+
+    def record(self) -> dict[str, Any]:
+        """Every value by name, as keys of states and files have it; what 0.1 did not have, where it says something."""
+        return {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
+
+
+_LATER = {"passes": 0, "gain": 0.0}
+"""Values that schedules did not have in version 0.1, with what a record means that does not name them."""
 
 
 class Schedules(Mapping[str, Schedule]):

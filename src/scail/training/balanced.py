@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Self
 
 import torch
@@ -50,15 +50,15 @@ class Balanced(Trainer):
         """The loss of both steps."""
         return cross_entropy
 
-    def epochs(self, state: int) -> int:
+    def epochs(self, state: int, images: int) -> int:
         """Both steps."""
-        return self.fine_tune.epochs(state) + (self.schedule.epochs if state else 0)
+        return self.fine_tune.epochs(state, images) + (self.schedule.most_epochs(images) if state else 0)
 
     def settings(self, state: int) -> dict[str, object]:
         """Fine tuning's settings, and those of the balanced step."""
         if state == 0:
             return self.fine_tune.settings(state)
-        both = {"fine_tune": self.fine_tune.settings(state), "schedule": asdict(self.schedule)}
+        both = {"fine_tune": self.fine_tune.settings(state), "schedule": self.schedule.record()}
         return {"trainer": "balanced", "version": 1, **both}
 
 

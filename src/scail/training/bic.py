@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -18,8 +18,9 @@ from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
 from scail.training.fine_tune import FineTune
 from scail.training.joint import Joint
-from scail.training.loop import LOOP_VERSION, TrainingDiverged, fit, learning_rate
+from scail.training.loop import LOOP_VERSION, TrainingDiverged, fit
 from scail.training.losses import distillation_loss, teacher_of, teacher_scores
+from scail.training.rates import learning_rate
 from scail.training.task import Task, Trained
 from scail.training.trainer import Trainer, check_shapes
 
@@ -71,15 +72,15 @@ class Bic(Trainer):
         )
         return plain | {"alpha": alpha, "beta": beta}
 
-    def epochs(self, state: int) -> int:
+    def epochs(self, state: int, images: int) -> int:
         """Stage 1 (stage 2 goes through a few stored scores only)."""
-        return self.schedule.epochs if state else self.first.epochs(state)
+        return self.schedule.most_epochs(images) if state else self.first.epochs(state, images)
 
     def settings(self, state: int) -> dict[str, object]:
         """Both stages: the corrected teacher makes the next state depend on stage 2."""
         if state == 0:
             return self.first.settings(state)
-        stages = {"stage1": asdict(self.schedule), "stage2": asdict(self.correction)}
+        stages = {"stage1": self.schedule.record(), "stage2": self.correction.record()}
         return {"trainer": "bic", "version": 2, "loop": LOOP_VERSION, **stages}
 
     @classmethod
@@ -149,7 +150,7 @@ def learn_correction(
     optimizer = torch.optim.SGD([alpha, beta], schedule.lr, schedule.momentum, weight_decay=schedule.weight_decay)
     losses = list[float]()
     for epoch in range(schedule.epochs):
-        optimizer.param_groups[0]["lr"] = learning_rate(schedule, state, losses)
+        optimizer.param_groups[0]["lr"] = learning_rate(schedule, state, losses, schedule.epochs)
         order = torch.randperm(len(labels_N), generator=generator_for(seed, "correction", state, epoch))
         total = 0.0
         for rows in torch.split(order, schedule.batch_size):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -57,13 +57,13 @@ class Distill(Trainer):
         fit(network, task, self.schedule, loss)
         return network
 
-    def epochs(self, state: int) -> int:
+    def epochs(self, state: int, images: int) -> int:
         """The same in every state."""
-        return self.schedule.epochs
+        return self.schedule.most_epochs(images)
 
     def settings(self, state: int) -> dict[str, object]:
         """What decides the result."""
-        own = {"network": self.network, "schedule": asdict(self.schedule), "total_classes": self.total_classes}
+        own = {"network": self.network, "schedule": self.schedule.record(), "total_classes": self.total_classes}
         own |= {"weights": self.weights} if self.weights else {}
         return {"trainer": "distill", "version": 1, "loop": LOOP_VERSION, **own}
 

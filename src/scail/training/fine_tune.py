@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Self
 
 from scail.config import Recipe, Schedule, Schedules
@@ -46,15 +46,15 @@ class FineTune(Trainer):
         network.recreate_linear(task.num_classes, fresh, keep_past=self.keep_past_rows)
         return network
 
-    def epochs(self, state: int) -> int:
-        """How many epochs this state takes."""
-        return self.schedule.epochs if state else self.first.epochs(state)
+    def epochs(self, state: int, images: int) -> int:
+        """How many epochs this state takes at most."""
+        return self.schedule.most_epochs(images) if state else self.first.epochs(state, images)
 
     def settings(self, state: int) -> dict[str, object]:
         """State 0 is the first training's and nothing else: every trajectory that begins alike shares it."""
         if state == 0:
             return self.first.settings(state)
-        schedule = asdict(self.schedule)
+        schedule = self.schedule.record()
         return {
             "trainer": "fine_tune",
             "loop": LOOP_VERSION,

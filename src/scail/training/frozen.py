@@ -58,9 +58,9 @@ class Frozen(Trainer):
         before = Moments.carried_in(task.carried)
         return (moments if before is None else before + moments).to_carry()
 
-    def epochs(self, state: int) -> int:
+    def epochs(self, state: int, images: int) -> int:
         """Nothing is trained after state 0, and with pretrained weights nothing at all."""
-        return 0 if state or self.first.weights else self.first.epochs(state)
+        return 0 if state or self.first.weights else self.first.epochs(state, images)
 
     def settings(self, state: int) -> dict[str, object]:
         """State 0 is the first training's, where there is one."""

@@ -63,9 +63,9 @@ class FrozenSvm(Trainer):
             weight, bias = torch.cat([past["svm_weight"], weight]), torch.cat([past["svm_bias"], bias])
         return {"svm_weight": weight, "svm_bias": bias, "c": c}
 
-    def epochs(self, state: int) -> int:
+    def epochs(self, state: int, images: int) -> int:
         """Nothing is trained after state 0."""
-        return 0 if state else self.first.epochs(state)
+        return 0 if state else self.first.epochs(state, images)
 
     def settings(self, state: int) -> dict[str, object]:
         """State 0 is the first training's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Self
 
 from torch import Generator
@@ -42,13 +42,13 @@ class Joint(Trainer):
         fit(network, task, self.schedule)
         return network
 
-    def epochs(self, state: int) -> int:
+    def epochs(self, state: int, images: int) -> int:
         """How many epochs this takes."""
-        return self.schedule.epochs
+        return self.schedule.most_epochs(images)
 
     def settings(self, state: int) -> dict[str, object]:
         """What decides the result."""
-        schedule = asdict(self.schedule)
+        schedule = self.schedule.record()
         found = {"trainer": "joint", "loop": LOOP_VERSION, "network": self.network, "schedule": schedule}
         return found | ({"weights": self.weights} if self.weights else {})
 

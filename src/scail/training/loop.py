@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 from torch import Tensor
@@ -16,6 +16,7 @@ from scail.runtime.seeds import generator_for
 from scail.runtime.stepper import Stepper, prepared
 from scail.training.losses import BatchLoss, cross_entropy
 from scail.training.position import Position
+from scail.training.rates import has_ended, learning_rate, weight_decay
 from scail.training.task import Interrupted, Progress, Task
 
 LOOP_VERSION = 1  # raise it when a change of the loop changes results: states trained before are then not reused
@@ -35,21 +36,24 @@ def fit(
         at = Position(model, optimizer, stage)
         at.resume(task)
         stepper = Stepper(model, optimizer, task.fabric, task.ranks)
-        for epoch in range(len(at.losses), schedule.epochs):
-            optimizer.param_groups[0]["lr"] = rate = learning_rate(schedule, task.state, at.losses)
+        in_all = sum(_sizes(task, schedule.batch_size))
+        most = schedule.most_epochs(in_all)
+        while not has_ended(schedule, at.losses, most):
+            epoch = len(at.losses)
+            optimizer.param_groups[0]["lr"] = rate = learning_rate(schedule, task.state, at.losses, most)
             for (images, labels), size in _batches(task, schedule.batch_size, stage, epoch, at.batch):
                 at.loss += stepper.step(loss_of, images, labels, size)
                 at.batch += 1
-                task.report(Progress(epoch, schedule.epochs, size))
+                task.report(Progress(epoch, most, size))
                 if task.ranks.any(task.stop_asked()):
                     at.save(task)
                     raise Interrupted
-            mean_loss = task.ranks.total(float(at.loss)) / sum(_sizes(task, schedule.batch_size))
+            mean_loss = task.ranks.total(float(at.loss)) / in_all
             if not math.isfinite(mean_loss):
-                raise task.ranks.known(_diverged(task.state, epoch, schedule.epochs, stage, mean_loss, rate))
+                raise task.ranks.known(_diverged(task.state, epoch, most, stage, mean_loss, rate))
             at.end_epoch(mean_loss)
             at.save(task)
-            task.report(Progress(epoch + 1, schedule.epochs, 0, mean_loss))
+            task.report(Progress(epoch + 1, most, 0, mean_loss))
 
 
 def _batches(
@@ -78,24 +82,3 @@ def _diverged(state: int, epoch: int, epochs: int, stage: str, loss: float, rate
         f"state {state}, epoch {epoch + 1} of {epochs}{of_stage}: the loss is {loss} at learning rate {rate:g}; "
         "try a lower learning rate"
     )
-
-
-def weight_decay(schedule: Schedule, state: int) -> float:
-    """The weight decay of a state."""
-    return schedule.weight_decay * (schedule.weight_decay_states / (state + 1) if schedule.weight_decay_states else 1)
-
-
-def learning_rate(schedule: Schedule, state: int, losses: Sequence[float]) -> float:
-    """The rate of the next epoch, from the mean training losses of the epochs before: nothing else decides it."""
-    rate = schedule.lr / (state + 1) if schedule.divide_by_state else schedule.lr
-    if schedule.decay == "cosine":
-        return rate * 0.5 * (1 + math.cos(math.pi * len(losses) / schedule.epochs))
-    if schedule.decay == "steps":
-        return rate / schedule.divide_by ** sum(milestone <= len(losses) for milestone in schedule.milestones)
-    best, waited = math.inf, 0
-    for loss in losses:
-        better = loss < best * (1 - 1e-4)
-        best, waited = (loss, 0) if better else (best, waited + 1)
-        if waited > schedule.patience:
-            rate, waited = rate / schedule.divide_by, 0
-    return rate

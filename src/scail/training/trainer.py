@@ -49,8 +49,8 @@ class Trainer(Protocol):
         """N x D features of N images, on the CPU."""
         return extract_features(network, images, ranks)
 
-    def epochs(self, state: int) -> int:
-        """How many epochs this state takes."""
+    def epochs(self, state: int, images: int) -> int:
+        """How many epochs a state with so many images takes at most; 0: nothing is trained."""
         ...
 
     def settings(self, state: int) -> dict[str, object]:
