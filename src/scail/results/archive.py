@@ -225,9 +225,39 @@ def _lines(kept: Measurements) -> Iterable[str]:
     yield json.dumps(kept.configuration, ensure_ascii=False) + "\n"
     for part in kept.parts:
         yield json.dumps({"made": part.made}, ensure_ascii=False) + "\n"
-        for row in part.rows:
-            values = {name: value for name, value in asdict(row).items() if name not in ("provenance", "seed")}
-            yield json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
+        for rows in _by_pair(part.rows).values():
+            yield json.dumps(_folded(rows), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def _by_pair(rows: Iterable[Row]) -> dict[Pair, list[Row]]:
+    found: dict[Pair, list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.method, row.select), []).append(row)
+    return found
+
+
+def _folded(rows: Sequence[Row]) -> dict[str, Any]:
+    """All states of a method in one record: what they have in common once, the rest as lists. Numbers to 4 decimals."""
+    records = [{n: _rounded(v) for n, v in asdict(row).items() if n not in ("provenance", "seed")} for row in rows]
+    common = {n: v for n, v in records[0].items() if n != "state" and all(record[n] == v for record in records)}
+    return {**common, _EACH: {n: [record[n] for record in records] for n in records[0] if n not in common}}
+
+
+def _unfolded(record: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """One record for each state; of version 0.1, which wrote them so, the record itself."""
+    if _EACH not in record:
+        return [dict(record)]
+    common, each = {n: v for n, v in record.items() if n != _EACH}, record[_EACH]
+    return [{**common, **dict(zip(each, values, strict=True))} for values in zip(*each.values(), strict=True)]
+
+
+_EACH = "states"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def read_measurements(path: Path) -> Measurements:
@@ -239,8 +269,8 @@ def read_measurements(path: Path) -> Measurements:
         for record in records:
             if "made" in record:
                 parts.append(Contribution({**record["made"], "schedules": dict(record["made"]["schedules"])}, []))
-            else:
-                known = {name: value for name, value in record.items() if name in names}
+            for values in () if "made" in record else _unfolded(record):
+                known = {name: value for name, value in values.items() if name in names}
                 parts[-1].rows.append(row_from({**known, "seed": seed, "provenance": parts[-1].made["provenance"]}))
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path}: not a file of results ({type(error).__name__}: {error})") from error
