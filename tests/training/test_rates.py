@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scail.config import Schedule
-from scail.training.rates import has_ended, learning_rate
+from scail.training.rates import Rates
 
 SETTLE = Schedule(epochs=40, lr=0.4, batch_size=1, decay="settle", patience=2, gain=0.1)
 
 
 def rates_of(schedule: Schedule, losses, most: int) -> list[float]:
     """The rates of a training whose epochs have these losses (the last one again and again)."""
-    rates = list[float]()
-    while not has_ended(schedule, losses[: len(rates)], most):
+    of, rates = Rates(replace(schedule, epochs=most), 0, images=100), list[float]()
+    while not of.ended(losses[: len(rates)]):
         if len(losses) <= len(rates):
             losses = [*losses, losses[-1]]
-        rates.append(learning_rate(schedule, 0, losses[: len(rates)], most))
+        rates.append(of.next(losses[: len(rates)]))
     return rates
 
 
@@ -31,14 +33,14 @@ def test_the_plateau_rule_is_torchs_own(losses, patience):
     for loss in losses:
         reference.step(loss)
     schedule = Schedule(epochs=99, lr=0.1, batch_size=1, patience=patience)
-    assert learning_rate(schedule, 0, losses, 99) == pytest.approx(optimizer.param_groups[0]["lr"])
+    assert Rates(schedule, 0, 1).next(losses) == pytest.approx(optimizer.param_groups[0]["lr"])
 
 
 def test_cosine_goes_from_the_rate_to_nothing_and_states_divide_it():
     rates = rates_of(Schedule(4, 0.4, 1, decay="cosine"), [1.0], 4)
     assert rates == pytest.approx([0.4, 0.2 * (1 + 0.5**0.5), 0.2, 0.2 * (1 - 0.5**0.5)])
-    assert learning_rate(Schedule(4, 0.4, 1, divide_by_state=True), 3, [], 4) == pytest.approx(0.1)
-    assert learning_rate(Schedule(4, 0.4, 1), 3, [], 4) == 0.4
+    assert Rates(Schedule(4, 0.4, 1, divide_by_state=True), 3, 1).next([]) == pytest.approx(0.1)
+    assert Rates(Schedule(4, 0.4, 1), 3, 1).next([]) == 0.4
 
 
 def test_settle_ends_soon_after_the_loss_has_stopped_falling():
@@ -67,3 +69,9 @@ def test_a_limit_of_images_shortens_what_is_long_and_nothing_else():
     schedule = Schedule(epochs=30, lr=0.1, batch_size=32, passes=6000)
     assert [schedule.most_epochs(images) for images in (10, 200, 400, 6000, 50_000)] == [30, 30, 15, 1, 1]
     assert Schedule(epochs=30, lr=0.1, batch_size=32).most_epochs(50_000) == 30
+
+
+def test_small_data_is_looked_at_over_more_epochs():
+    schedule = replace(SETTLE, epochs=99, window=1000)
+    assert [schedule.epochs_looked_at(images) for images in (100, 300, 1000, 9999)] == [10, 4, 2, 2]
+    assert len(rates_of(schedule, [1.0], 99)) == 20 + 7

@@ -49,6 +49,7 @@ class RunCommand(CommandOptions, RunOptions):
         from scail.benchmark.loggers import check_logger, logging_to
         from scail.benchmark.runner import new_run_folder, run_experiment
         from scail.cli.display import Display
+        from scail.report.in_words import in_words
         from scail.report.table import caption, rich_table
 
         if self.logger:
@@ -62,6 +63,7 @@ class RunCommand(CommandOptions, RunOptions):
         out, summary = results.directory, results.summary
         console.print(rich_table(summary))
         console.print(caption(summary), highlight=False, soft_wrap=True)
+        console.print("", *in_words(summary), "", sep="\n", highlight=False, markup=False)
         numbers = range(experiment.seed, experiment.seed + seeds)
         page = write_report(out, summary, [out] if seeds == 1 else [out / f"seed-{n}" for n in numbers])
         where = f"{summary['trained_epochs']} epochs trained, {summary['seconds']:.0f} s. Results, table and figures: "

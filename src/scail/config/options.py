@@ -143,7 +143,7 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     balanced: the last step of FT^BAL and E2E. distill: iCaRL, FT^distill, iCaRL^duet and LwF.
     bic-first, bic and bic-correction: BiC's state 0, later states, and second stage.
     WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience or weight_decay_states;
-    passes: an upper limit of images; gain: a share; divide_by_state: yes or no; milestones: epochs with a plus
+    passes, window: numbers of images; gain: a share; divide_by_state: yes or no; milestones: epochs with a plus
     between, as 30+60; decay: plateau, steps, cosine or settle, which ends when the loss no longer falls."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer. Without this, each state begins a new layer."""

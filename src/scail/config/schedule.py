@@ -37,6 +37,8 @@ class Schedule:
     """At most so many images are gone through, the same one in each epoch counted anew; 0: `epochs` alone says."""
     gain: float = 0.0
     """settle: the loss falls as long as its mean over `patience` epochs is lower than before by this share."""
+    window: int = 0
+    """settle: it is looked at over more epochs, where `patience` epochs have fewer images than these."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -53,9 +55,10 @@ class Schedule:
                 f"divide by {self.divide_by}, patience {self.patience}, weight decay states "
                 f"{self.weight_decay_states}: expected a number above 0 to divide by, and 0 or more of the others"
             )
-        if self.passes < 0 or not 0 <= self.gain < 1:
+        if self.passes < 0 or self.window < 0 or not 0 <= self.gain < 1:
             raise ValueError(
-                f"passes {self.passes}, gain {self.gain}: expected 0 or more passes, and a gain from 0 to below 1"
+                f"passes {self.passes}, window {self.window}, gain {self.gain}: expected numbers of 0 or more, and a "
+                "gain below 1"
             )
         if self.decay not in DECAYS:
             raise ValueError(f"decay is {self.decay!r}, expected one of {', '.join(DECAYS)}")
@@ -70,12 +73,16 @@ class Schedule:
         """
         return max(1, min(self.epochs, self.passes // max(1, images))) if self.passes else self.epochs
 
+    def epochs_looked_at(self, images: int) -> int:
+        """settle: over how many epochs of so many images the loss is looked at."""
+        return max(1, self.patience, -(-self.window // max(1, images)))
+
     def record(self) -> dict[str, Any]:
         """Every value by name, as keys of states and files have it; what 0.1 did not have, where it says something."""
         return {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
 
 
-_LATER = {"passes": 0, "gain": 0.0}
+_LATER = {"passes": 0, "gain": 0.0, "window": 0}
 """Values that schedules did not have in version 0.1, with what a record means that does not name them."""
 
 

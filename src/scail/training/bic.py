@@ -20,7 +20,7 @@ from scail.training.fine_tune import FineTune
 from scail.training.joint import Joint
 from scail.training.loop import LOOP_VERSION, TrainingDiverged, fit
 from scail.training.losses import distillation_loss, teacher_of, teacher_scores
-from scail.training.rates import learning_rate
+from scail.training.rates import Rates
 from scail.training.task import Task, Trained
 from scail.training.trainer import Trainer, check_shapes
 
@@ -149,8 +149,10 @@ def learn_correction(
     alpha, beta = torch.ones((), requires_grad=True), torch.zeros((), requires_grad=True)
     optimizer = torch.optim.SGD([alpha, beta], schedule.lr, schedule.momentum, weight_decay=schedule.weight_decay)
     losses = list[float]()
-    for epoch in range(schedule.epochs):
-        optimizer.param_groups[0]["lr"] = learning_rate(schedule, state, losses, schedule.epochs)
+    rates = Rates(schedule, state, len(labels_N))
+    while not rates.ended(losses):
+        epoch = len(losses)
+        optimizer.param_groups[0]["lr"] = rates.next(losses)
         order = torch.randperm(len(labels_N), generator=generator_for(seed, "correction", state, epoch))
         total = 0.0
         for rows in torch.split(order, schedule.batch_size):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -21,6 +21,7 @@ from scail.training.task import Task
 from scail.training.trainer import Trainer
 
 UNKNOWN_FUTURE = 100  # with an unknown future the summed loss is divided by this, so that lr keeps its meaning
+RATES_ARE_FOR = 100  # so many outputs; the mean over fewer has larger gradients, and a rate as many times smaller
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,10 @@ class Distill(Trainer):
     def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
         """With outputs for all classes that will come, where that is known."""
         weights = recipe.weights and weights_id(recipe.network, recipe.weights)
-        return cls(recipe.network, schedules["distill"], total_classes, weights)
+        schedule = schedules["distill"]
+        if total_classes and total_classes < RATES_ARE_FOR:
+            schedule = replace(schedule, lr=schedule.lr * total_classes / RATES_ARE_FOR)
+        return cls(recipe.network, schedule, total_classes, weights)
 
     def train(self, task: Task) -> Network:
         """The network after this state; its layer goes on, it is not re-created."""

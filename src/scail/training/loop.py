@@ -16,7 +16,7 @@ from scail.runtime.seeds import generator_for
 from scail.runtime.stepper import Stepper, prepared
 from scail.training.losses import BatchLoss, cross_entropy
 from scail.training.position import Position
-from scail.training.rates import has_ended, learning_rate, weight_decay
+from scail.training.rates import Rates, weight_decay
 from scail.training.task import Interrupted, Progress, Task
 
 LOOP_VERSION = 1  # raise it when a change of the loop changes results: states trained before are then not reused
@@ -36,11 +36,11 @@ def fit(
         at = Position(model, optimizer, stage)
         at.resume(task)
         stepper = Stepper(model, optimizer, task.fabric, task.ranks)
-        in_all = sum(_sizes(task, schedule.batch_size))
-        most = schedule.most_epochs(in_all)
-        while not has_ended(schedule, at.losses, most):
+        rates = Rates(schedule, task.state, images=sum(_sizes(task, schedule.batch_size)))
+        most = rates.most
+        while not rates.ended(at.losses):
             epoch = len(at.losses)
-            optimizer.param_groups[0]["lr"] = rate = learning_rate(schedule, task.state, at.losses, most)
+            optimizer.param_groups[0]["lr"] = rate = rates.next(at.losses)
             for (images, labels), size in _batches(task, schedule.batch_size, stage, epoch, at.batch):
                 at.loss += stepper.step(loss_of, images, labels, size)
                 at.batch += 1
@@ -48,7 +48,7 @@ def fit(
                 if task.ranks.any(task.stop_asked()):
                     at.save(task)
                     raise Interrupted
-            mean_loss = task.ranks.total(float(at.loss)) / in_all
+            mean_loss = task.ranks.total(float(at.loss)) / rates.images
             if not math.isfinite(mean_loss):
                 raise task.ranks.known(_diverged(task.state, epoch, most, stage, mean_loss, rate))
             at.end_epoch(mean_loss)
