@@ -100,8 +100,9 @@ def test_the_pretrained_recipe_moves_a_pretrained_network_slowly():
 def test_a_classifier_trains_longer_on_few_images_and_slower_from_given_weights():
     few, many = learning(100, 32, "resnet8").recipe, learning(100_000, 32, "resnet8").recipe
     assert few.keep_past_rows
-    assert (few.schedules["first"].epochs, many.schedules["first"].epochs) == (80, 16)
-    assert few.schedules["later"].epochs == 40 and not few.schedules["later"].divide_by_state
+    longest = few.schedules["first"].most_epochs(100), many.schedules["first"].most_epochs(100_000)
+    assert longest == (150, 16)
+    assert few.schedules["later"].lr == 0.05 and not few.schedules["later"].divide_by_state
     started, fresh = (learning(100, 32, "resnet18", started=yes).recipe.schedules for yes in (True, False))
     assert started["first"].lr == pytest.approx(0.1 * fresh["first"].lr)
     assert [learning(1, pixels, "resnet8").recipe.padding for pixels in (8, 20, 224)] == [1, 2, 4]

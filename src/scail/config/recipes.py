@@ -27,19 +27,30 @@ PAPER_DATA: dict[str, tuple[int, int, int]] = {
 """The paper's data sets: classes, training images, test images."""
 
 
-def quick(dataset: str = "glyphs") -> Experiment:
-    """Fits a CPU: ResNet-8, a few short trainings."""
-    first = Schedule(epochs=16, lr=0.1, batch_size=32, decay="cosine")
-    schedules = Schedules(
+def settling(epochs: int, passes: int, batch_size: int = 32) -> Schedules:
+    """Every training at its own rate until its loss stops falling, within the same limits for all of them.
+
+    So each fits what it is given, exemplars included, on ten images or on ten thousand. No rate is divided by the
+    number of the state: a layer that is drawn anew has as much to learn in the last state as in the first.
+    """
+    first = Schedule(
+        epochs=epochs, passes=passes, lr=0.1, batch_size=batch_size, decay="settle", patience=4, gain=0.03, window=2000
+    )
+    return Schedules(
         first=first,
-        later=Schedule(epochs=8, lr=0.1, batch_size=32, decay="cosine", divide_by_state=True),
-        balanced=Schedule(epochs=8, lr=0.01, batch_size=32, decay="cosine", divide_by_state=True),
-        distill=Schedule(epochs=10, lr=4.0, batch_size=32, weight_decay=1e-5, decay="cosine"),
+        later=first,
+        balanced=replace(first, lr=0.01),
+        distill=replace(first, lr=2.0, weight_decay=1e-5),
         bic_first=first,
-        bic=Schedule(epochs=8, lr=0.05, batch_size=32, weight_decay=2e-4, decay="cosine"),
+        bic=replace(first, weight_decay=2e-4),
         bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
     )
+
+
+def quick(dataset: str = "glyphs") -> Experiment:
+    """Fits a CPU: ResNet-8, short trainings."""
     padding = 2 if dataset in ("glyphs", "digits", "mnist") else 4
+    schedules = settling(epochs=80, passes=160_000)
     return Experiment(
         recipe=Recipe(name="quick", network="resnet8", padding=padding, schedules=schedules), dataset=dataset
     )
@@ -48,18 +59,7 @@ def quick(dataset: str = "glyphs") -> Experiment:
 def cifar100_cpu(dataset: str = "cifar100") -> Experiment:
     """The paper's CIFAR-100 as far as two cores go: a small ResNet, 200 images a class, the memory in proportion."""
     base = quick(dataset)
-    schedules = base.recipe.schedules.but(
-        [  # in ten states every trainer goes through about as many images as fine tuning
-            ("first", "epochs", 30),
-            ("later", "epochs", 12),
-            ("balanced", "lr", 0.1),
-            ("distill", "epochs", 14),
-            ("bic_first", "epochs", 30),
-            ("bic", "epochs", 12),
-            ("bic", "lr", 0.1),
-        ]
-    )
-    recipe = replace(base.recipe, name="cifar100-cpu", network="resnet8-half", schedules=schedules)
+    recipe = replace(base.recipe, name="cifar100-cpu", network="resnet8-half", schedules=settling(50, 400_000))
     return replace(base, recipe=recipe, data=DataSettings(images_per_class=200))
 
 
@@ -162,30 +162,20 @@ DEFAULT_METHOD, WITHOUT_MEMORY = "icarl_duet", "lwf"
 
 
 def learning(images: int, pixels: int, network: str, started: bool = False) -> Experiment:
-    """For a classifier that keeps learning: how long it trains goes by how many images its first state has,
-    and how far they are shifted by their size. `started`: it begins with weights that know something, and moves less.
+    """For a classifier that keeps learning: it trains until the loss stops falling, and how long at most goes by how
+    many images its first state has. `started`: it begins with weights that know something, and moves less.
 
     A later state starts from a fixed rate, not from one divided by the number of the state: nobody knows how many
     states will come, and a class that comes as the hundredth is to be learned like the second. Past rows of the linear
     layer are kept: better for all heads of fine tuning but SLDA.
     """
     small = network in ("resnet8", "resnet8-half", "resnet20", "resnet32")
-    passes, least, most = (25_000, 16, 80) if small else (50_000, 30, 60)
-    epochs = min(most, max(least, -(-passes // max(1, images))))
-    batch, decay = (32, 5e-4) if small else (64, 1e-4)
     pace = 0.1 if started else 1.0
-    first = Schedule(epochs=epochs, lr=0.1 * pace, batch_size=batch, weight_decay=decay, decay="cosine")
-    later = replace(first, epochs=max(8, epochs // 2), lr=0.05 * pace)
-    distill = replace(first, epochs=max(10, epochs // 2), lr=(4.0 if small else 2.0) * pace, weight_decay=1e-5)
-    schedules = Schedules(
-        first=first,
-        later=later,
-        balanced=replace(later, lr=0.005 * pace),
-        distill=distill,
-        bic_first=first,
-        bic=replace(later, weight_decay=2e-4 if small else 1e-4),
-        bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
-    )
+    base = settling(epochs=150, passes=max(50_000, (16 if small else 30) * images), batch_size=32 if small else 64)
+    rates = {"first": 0.1, "later": 0.05, "balanced": 0.005, "distill": 2.0, "bic_first": 0.1, "bic": 0.05}
+    schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
+    if not small:
+        schedules = schedules.but((name, "weight_decay", 1e-4) for name in rates if name != "distill")
     padding = min(4, max(1, pixels // 8))
     return Experiment(
         recipe=Recipe(name="learning", network=network, padding=padding, keep_past_rows=True, schedules=schedules)
