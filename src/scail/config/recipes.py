@@ -31,7 +31,8 @@ def settling(epochs: int, passes: int, batch_size: int = 32) -> Schedules:
     """Every training at its own rate until its loss stops falling, within the same limits for all of them.
 
     So each fits what it is given, exemplars included, on ten images or on ten thousand. No rate is divided by the
-    number of the state: a layer that is drawn anew has as much to learn in the last state as in the first.
+    number of the state: a layer that is drawn anew has as much to learn in the last state as in the first. A loss with
+    distillation in it does not fall to zero, so what is still to be gained is a smaller share of it.
     """
     first = Schedule(
         epochs=epochs, passes=passes, lr=0.1, batch_size=batch_size, decay="settle", patience=4, gain=0.03, window=2000
@@ -40,9 +41,9 @@ def settling(epochs: int, passes: int, batch_size: int = 32) -> Schedules:
         first=first,
         later=first,
         balanced=replace(first, lr=0.01),
-        distill=replace(first, lr=2.0, weight_decay=1e-5),
+        distill=replace(first, lr=2.0, weight_decay=1e-5, gain=0.01),
         bic_first=first,
-        bic=replace(first, weight_decay=2e-4),
+        bic=replace(first, weight_decay=2e-4, gain=0.01),
         bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
     )
 
