@@ -82,4 +82,4 @@ def estimate(model: Model | None, settings: Settings, lesson: Lesson, device: st
         experiment.recipe.network, (shape.channels, shape.height, shape.width), flops, torch.get_num_threads(),
         device, precision,
     )  # fmt: skip
-    return f"{epochs} epochs of {images} images: about {duration(each * images * epochs)}, in {precision}"
+    return f"up to {epochs} epochs of {images} images: up to {duration(each * images * epochs)}, in {precision}"
