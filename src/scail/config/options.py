@@ -54,6 +54,7 @@ class TrainingOptions:
     cifar100-cpu: the paper's CIFAR-100 as far as a CPU goes.
     paper: the paper's own training, for a GPU.
     paper-224: the same for small images, scaled to 224 pixels.
+    paper-code: as paper, but with gradients summed over micro-batches, as in the authors' public code.
     pretrained: begins with a network that has seen the world, and moves it little.
     split-mnist: five states of two digits each, for a comparison with published numbers.
     Example: --dataset cifar100 --recipe paper. `scail recipes paper` prints every number, options below change some."""
@@ -142,9 +143,10 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     NAME is the training. first: state 0, and Full. later: fine tuning after state 0.
     balanced: the last step of FT^BAL and E2E. distill: iCaRL, FT^distill, iCaRL^duet and LwF.
     bic-first, bic and bic-correction: BiC's state 0, later states, and second stage.
-    WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience or weight_decay_states;
-    passes, window: numbers of images; gain: a share; divide_by_state: yes or no; milestones: epochs with a plus
-    between, as 30+60; decay: plateau, steps, cosine or settle, which ends when the loss no longer falls."""
+    WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience, weight_decay_states or
+    micro_batch; passes, window: numbers of images; gain: a share; divide_by_state, sum_micro_batches: yes or no;
+    milestones: epochs with a plus between, as 30+60; decay: plateau, steps, cosine or settle, which ends when the loss
+    no longer falls."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer. Without this, each state begins a new layer."""
     candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
