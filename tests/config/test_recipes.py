@@ -9,10 +9,11 @@ import pytest
 
 from scail.cli.main import main
 from scail.config.options import RunOptions, experiment_of
-from scail.config.recipes import RECIPES, learning, paper, paper_224, paper_code, pretrained, quick
+from scail.config.recipes import RECIPES, learning, paper, paper_224, paper_bic, paper_code, pretrained, quick
 from scail.config.schedule import Schedule
 from scail.storage.records import decode
 from scail.training import TRAINERS
+from scail.training.rates import weight_decay
 from scail.training.trainer import trainer_of
 
 LARGE = {
@@ -30,6 +31,11 @@ SMALL = {
     "later": (60, 0.1, 128, 5e-4, "plateau", 10, 15, ()),
     "balanced": (30, 0.01, 128, 5e-4, "plateau", 10, 15, ()),
     "distill": (70, 2.0, 128, 1e-5, "steps", 5, None, (49, 63)),
+    "bic_first": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
+    "bic": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
+    "bic_correction": (200, 0.1, 256, 0.0, "steps", 10, None, (60, 120, 160, 180)),
+}
+BIC = {
     "bic_first": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
     "bic": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
     "bic_correction": (500, 0.1, 128, 0.0, "steps", 10, None, (200, 300, 400)),
@@ -38,7 +44,14 @@ SMALL = {
 
 @pytest.mark.parametrize(
     ("experiment", "table"),
-    [(paper("ilsvrc"), LARGE), (paper("my/folder"), LARGE), (paper("cifar100"), SMALL), (paper_224(), SMALL)],
+    [
+        (paper("ilsvrc"), LARGE),
+        (paper("my/folder"), LARGE),
+        (paper("cifar100"), SMALL),
+        (paper_224(), SMALL),
+        (paper_bic(), SMALL | BIC),
+        (paper_bic("ilsvrc"), LARGE),
+    ],
 )
 def test_paper_has_every_number_of_the_papers_table(experiment, table):
     for name, (epochs, lr, batch, decay, way, divide, patience, milestones) in table.items():
@@ -69,6 +82,23 @@ def test_paper_code_differs_from_paper_in_summed_micro_batches_of_32_alone(datas
         paper_recipe[name] = code[name]
     assert code == paper_recipe | {"recipe": "paper-code"}
     assert not code["keep_past_rows"]  # the layer is a fresh one in every state
+
+
+def test_bics_weight_decay_in_the_paper_goes_by_the_number_of_states():
+    for dataset in ("cifar100", "ilsvrc"):
+        for states, sizes in ((20, 20), (10, (50, *[5] * 9))):
+            found = paper(dataset).but(states=sizes).trained_schedules
+            assert (found["bic"].weight_decay_states, found["first"].weight_decay_states) == (states, 0)
+            assert weight_decay(found["bic"], 4) == pytest.approx(1e-4 * states / 5)
+    assert weight_decay(paper().recipe.schedules["bic"], 4) == 1e-4  # where no number of states is known
+
+
+def test_a_recipes_states_and_memory_count_where_none_are_given():
+    found = experiment_of(RunOptions(dataset="mnist", recipe="split-mnist"))
+    assert (found.stream.states, found.exemplars.memory) == (5, 1000)
+    found = experiment_of(RunOptions(dataset="mnist", recipe="split-mnist", states="2", memory="1%"))
+    assert (found.stream.states, found.exemplars.memory) == (2, "1%")
+    assert (experiment_of(RunOptions()).stream.states, experiment_of(RunOptions()).exemplars.memory) == (10, "2%")
 
 
 def test_a_schedule_without_micro_batches_is_kept_as_it_was_before_there_were_any():

@@ -159,7 +159,8 @@ class _Walk:
         # Rows are of this data set as it is now: in the one that the state was trained on they may stand elsewhere.
         trained = replace(trained, new_indices=state.train_indices, exemplar_indices=_memory(before).indices)
         carried = self._complete(state, task, trained, key)
-        return remember(trained, before, of.select or "random", of.memory, task.seed, carried)
+        aside = of.training.set_aside(task)
+        return remember(trained, before, of.select or "random", of.memory, task.seed, carried, aside)
 
     def _train(self, state: State, task: Task, before: Learned | None) -> tuple[Trained, dict[str, Any]]:
         """Train this state, going on from its checkpoint where there is one; also gives what was measured meanwhile."""

@@ -32,7 +32,8 @@ class Schedule:
     divide_by_state: bool = False
     """In state k, start at lr / (k + 1)."""
     weight_decay_states: int = 0
-    """With Z here, weight_decay * Z / (k + 1) in state k, as in BiC's public code; 0: the same in all states."""
+    """With Z here, weight_decay * Z / (k + 1) in state k, as in BiC's public code; 0: the same in all states;
+    -1: Z is the number of states of the experiment."""
     passes: int = 0
     """At most so many images are gone through, the same one in each epoch counted anew; 0: `epochs` alone says."""
     gain: float = 0.0
@@ -55,10 +56,11 @@ class Schedule:
                 f"momentum {self.momentum}, weight decay {self.weight_decay}: expected a momentum from 0 to below 1, "
                 "and a decay of 0 or more"
             )
-        if not self.divide_by > 0 or self.patience < 0 or self.weight_decay_states < 0:
+        if not self.divide_by > 0 or self.patience < 0 or self.weight_decay_states < -1:
             raise ValueError(
                 f"divide by {self.divide_by}, patience {self.patience}, weight decay states "
-                f"{self.weight_decay_states}: expected a number above 0 to divide by, and 0 or more of the others"
+                f"{self.weight_decay_states}: expected a number above 0 to divide by, and 0 or more of the others "
+                "(-1 weight decay states: as many as the experiment has)"
             )
         if self.passes < 0 or self.window < 0 or not 0 <= self.gain < 1:
             raise ValueError(
@@ -144,6 +146,11 @@ class Schedules(Mapping[str, Schedule]):
         of = [(n, w) for n in self.trainings for w in ("lr", "batch_size")]
         numbers = [(n, w, getattr(self[n], w) * times) for n, w in of if w != "lr" or not self[n].sum_micro_batches]
         return self if times == 1 else self.but(numbers)
+
+    def for_states(self, count: int) -> Schedules:
+        """For an experiment of so many states: weight decays that go by their number know it."""
+        of = [(name, "weight_decay_states", count) for name in self if self[name].weight_decay_states == -1]
+        return self.but(of)
 
     def with_epochs(self, epochs: int | tuple[int, int] | None) -> Schedules:
         """Other numbers of epochs: of every training; or of those of a first state, and of the others."""
