@@ -77,6 +77,30 @@ def exemplar_draw(seed: int, label: int) -> Generator:
     return generator_for(seed, "exemplars", label)
 
 
+def aside_places(count: int) -> list[int]:
+    """Which of `count` exemplars of a class no training sees, where a trainer holds some out: a tenth, rounded up.
+
+    Always the same places, so that an image stays held out however small the memory of its class becomes. A single
+    exemplar is trained on.
+
+    >>> aside_places(1), aside_places(10), aside_places(21)
+    ([], [1], [1, 10, 20])
+    """
+    return [place for place in range(1, count) if place == 1 or place % 10 == 0]
+
+
+def with_aside(order: Tensor, aside: Tensor) -> Tensor:
+    """The order of a class, with images that were never trained on at the places that are held out.
+
+    >>> with_aside(torch.tensor([5, 6, 7]), torch.tensor([9])).tolist()
+    [5, 9, 6, 7]
+    """
+    rows = order.tolist()
+    for place, row in zip(aside_places(len(order) + len(aside)), aside.tolist(), strict=False):
+        rows.insert(place, row)
+    return torch.tensor(rows, dtype=torch.int64)
+
+
 def random_order(features_ND: Tensor, count: int, generator: Generator) -> Tensor:
     """`count` images of a class in random order (the features only say how many images there are)."""
     return torch.randperm(len(features_ND), generator=generator)[:count]

@@ -71,7 +71,7 @@ METHODS: dict[str, Method] = {
         "DeeSIL", "frozen network, one linear SVM per class", heads.svm, "frozen_svm", "random",
         carried=("svm_weight", "svm_bias"),
     ),
-    "e2e": Method("E2E", "end-to-end: FT^BAL with distillation", heads.ft, "e2e", "random", needs_exemplars=True),
+    "e2e": Method("E2E", "end-to-end: FT^BAL with distillation", heads.ft, "e2e", "herding", needs_exemplars=True),
     "ft_nomem": Method("FT^noMem", "fine tuning without a memory", heads.ft, without_memory=True),
     "ft_wa": Method("FT^WA", "new rows as long as past ones", heads.ft_wa, in_paper=False),
     "prior": Method("prior", "training shares taken out of the scores", heads.prior, in_paper=False),

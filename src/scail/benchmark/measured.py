@@ -62,7 +62,13 @@ def measured_states(trajectory: Trajectory, store: Store, watch: Watch, ranks: R
         features, labels = _test_features(trajectory, step, store, fabric, watch, ranks)
         measured = ranks.on_first(_measure, rehearsal, step, features, labels, str(fabric.device))
         ended = time.perf_counter()
-        timing = {"trained_epochs": step.trained_epochs, "seconds": learned - began, "evaluation": ended - learned}
+        timing: dict[str, Any] = {
+            "trained_epochs": step.trained_epochs,
+            "seconds": learned - began,
+            "evaluation": ended - learned,
+        }
+        if step.rate_lowered is not None:
+            timing["rate_lowered"] = list(step.rate_lowered)
         if measured is not None:
             yield replace(measured, timing=_where(trajectory, step) | timing)
         began = time.perf_counter()

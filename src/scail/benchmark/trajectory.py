@@ -191,4 +191,6 @@ def facts_of(
         facts |= {"ranks": machine.ranks, "sync_batch_norm": machine.sync_batch_norm}
     if state.index or trajectory.training.from_memory:
         facts |= {"select": trajectory.select, "memory": trajectory.memory, "selection": SELECTION_VERSION}
+    elif trajectory.training.holds_out:
+        facts |= {"memory": trajectory.memory}  # as many images are set aside as it will keep
     return facts

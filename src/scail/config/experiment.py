@@ -156,8 +156,9 @@ class Experiment:
 
     @property
     def trained_schedules(self) -> Schedules:
-        """The schedules as they are trained with, on so many devices."""
-        return self.recipe.schedules.scaled(self.machine.ranks if self.machine.linear_scaling else 1)
+        """The schedules as they are trained with, in so many states and on so many devices."""
+        states = self.stream.states if isinstance(self.stream.states, int) else len(self.stream.states)
+        return self.recipe.schedules.for_states(states).scaled(self.machine.ranks if self.machine.linear_scaling else 1)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Protocol, Self
 
+import torch
 from torch import Tensor
 
 from scail.config import Recipe, Schedules
@@ -34,7 +35,7 @@ class Trainer(Protocol):
     from_memory: ClassVar[bool] = False
     """Trains on random exemplars and on nothing else: the memory decides state 0, too."""
     holds_out: ClassVar[bool] = False
-    """Holds exemplars out of the training, and so needs two of a class."""
+    """Holds exemplars out of the training, in state 0 too, and so needs two of a class."""
 
     @classmethod
     def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
@@ -48,6 +49,13 @@ class Trainer(Protocol):
     def extract(self, network: Network, images: Images, ranks: Ranks = ALONE) -> Tensor:
         """N x D features of N images, on the CPU."""
         return extract_features(network, images, ranks)
+
+    def set_aside(self, task: Task) -> Tensor:
+        """Rows of the task that the training never sees, of each class the first ones first: none, for most.
+
+        The memory keeps them at places of their own (`aside_places`), so that no later state trains on them either.
+        """
+        return torch.empty(0, dtype=torch.int64)
 
     def epochs(self, state: int, images: int) -> int:
         """How many epochs a state with so many images takes at most; 0: nothing is trained."""
