@@ -39,7 +39,7 @@ LOSSES = ("cross_entropy", "distilled", "sigmoid", "bias_aware")
 
 def experiment_of(count: int) -> Experiment:
     small = quick("digits").but(classes=6, images_per_class=20, states=3, memory=7, select=("herding",))
-    return small.but(methods=("ft",), accelerator="cpu", devices=count).with_epochs(1)
+    return small.but(methods=("ft",), accelerator="cpu", precision="32-true", devices=count).with_epochs(1)
 
 
 def plain_network(classes: int, seed: int = 0) -> Network:
