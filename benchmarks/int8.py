@@ -102,9 +102,8 @@ def main() -> None:
     first, _ = images_of(data.train, 0, EACH, FIRST)
     narrow = quantised(graph, first[:: max(1, len(first) // TOLD)])
     sessions = dict(zip(WAYS, (onnx_session(one, 1) for one in (graph, narrow)), strict=True))
-    print(
-        f"graph: {len(graph) / 1e6:.1f} MB, int8 {len(narrow) / 1e6:.1f} MB; {compared([*sessions.values()], first[:16])}"
-    )
+    print(f"graph: {len(graph) / 1e6:.1f} MB, int8 {len(narrow) / 1e6:.1f} MB")
+    print(compared([*sessions.values()], first[:16]), flush=True)
     if "--speed" in sys.argv:
         return
     digest, found = features_digest(network)[:16], dict[str, list[list[float]]]()
