@@ -165,7 +165,7 @@ def test_candidates_and_the_published_reading_need_no_training(run, tmp_path, ca
         (["--schedule", "later.momentum=1"], "momentum 1.0"),
         (["--schedule", "later.patience=-1"], "patience -1"),
         (["--schedule", "later.divide_by_state=perhaps"], "expected yes or no after ="),
-        (["--schedule", "later.decay=slow"], "expected one of plateau, steps, cosine after ="),
+        (["--schedule", "later.decay=slow"], "expected one of plateau, steps, cosine, settle after ="),
         (["--schedule", "later.milestones=3+x"], "expected epochs with a plus between, as 30+60 after ="),
         (["--schedule", "later.milestones=60+30"], "each above the one before"),
         (["--threads", "0"], "threads is 0"),
