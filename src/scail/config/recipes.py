@@ -112,6 +112,7 @@ def paper(dataset: str = "glyphs") -> Experiment:
         return _paper_small(dataset)
     plateau = Schedule(epochs=35, lr=0.1, batch_size=256, weight_decay=1e-4, patience=5, divide_by_state=True)
     schedules = Schedules(
+        _bic_as_public(),
         first=Schedule(epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, patience=10),
         later=plateau,
         balanced=replace(plateau, epochs=15, lr=0.01),
@@ -119,7 +120,6 @@ def paper(dataset: str = "glyphs") -> Experiment:
             epochs=60, lr=2.0, batch_size=128, weight_decay=1e-5, decay="steps", divide_by=5,
             milestones=(20, 30, 40, 50),
         ),
-        **_bic_as_public(),
     )  # fmt: skip
     return _of_paper(dataset, Recipe(name="paper", network="resnet18", schedules=schedules), 224)
 
@@ -174,13 +174,13 @@ def _bic_as_public() -> dict[str, Schedule]:
 def _paper_small(dataset: str) -> Experiment:
     plateau = Schedule(epochs=60, lr=0.1, batch_size=128, patience=15, divide_by_state=True)
     schedules = Schedules(
+        _bic_as_public(),
         first=Schedule(epochs=300, lr=0.1, batch_size=128, patience=60),
         later=plateau,
         balanced=replace(plateau, epochs=30, lr=0.01),
         distill=Schedule(
             epochs=70, lr=2.0, batch_size=128, weight_decay=1e-5, decay="steps", divide_by=5, milestones=(49, 63)
         ),
-        **_bic_as_public(),
     )
     return _of_paper(dataset, Recipe(name="paper", network="resnet18-3x3", schedules=schedules), None)
 
