@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from scail.config import Select
-from scail.exemplars import Memory, exemplar_draw, herding_order, random_order
+from scail.exemplars import Memory, Selection, checked_order, exemplar_draw, herding_order, random_order
 from scail.heads import Evidence
 from scail.moments import Moments
 from scail.networks.network import Network
@@ -72,7 +72,7 @@ def _features(trainer: Trainer, network: Network, task: Task, new: int) -> Tenso
 
 
 def remember(
-    trained: Trained, before: Learned | None, select: Select, budget: int, seed: int,
+    trained: Trained, before: Learned | None, select: Select | Selection, budget: int, seed: int,
     carried: Mapping[str, Tensor] | None = None,
 ) -> Learned:  # fmt: skip
     """The learner after this state. No images are needed: what is kept was seen in training.
@@ -94,9 +94,17 @@ def remember(
 class _Choice:
     """How exemplars are chosen."""
 
-    select: Select
+    select: Select | Selection
     budget: int
     seed: int
+
+    def order(self, features_ND: Tensor, count: int, label: int) -> Tensor:
+        """`count` images of a class, best first."""
+        if self.select == "herding":
+            return herding_order(features_ND, count)
+        if self.select == "random":
+            return random_order(features_ND, count, exemplar_draw(self.seed, label))
+        return checked_order(self.select(features_ND, count), len(features_ND), count, self.select)
 
 
 def _orders(labels: Tensor, indices: Tensor, features_ND: Tensor, choose: _Choice) -> list[Tensor]:
@@ -105,11 +113,7 @@ def _orders(labels: Tensor, indices: Tensor, features_ND: Tensor, choose: _Choic
     for label in torch.unique(labels).tolist():
         at = (labels == label).nonzero().flatten()
         count = min(len(at), choose.budget // (label + 1))  # a class that arrives as number c never has more places
-        if choose.select == "herding":
-            chosen = herding_order(features_ND[at], count)
-        else:
-            chosen = random_order(features_ND[at], count, exemplar_draw(choose.seed, label))
-        orders.append(indices[at[chosen]])
+        orders.append(indices[at[choose.order(features_ND[at], count, label)]])
     return orders
 
 

@@ -23,7 +23,7 @@ from scail.benchmark.trajectory import Trajectory, trajectories_in
 from scail.benchmark.workers import Update, default_processes, run_trajectories
 from scail.config import Experiment
 from scail.datasets import load_dataset
-from scail.methods import METHODS
+from scail.methods.table import settled_own
 from scail.results.results import Results
 from scail.results.run_directory import RunDirectory
 from scail.results.summary import summarise, summarise_seeds
@@ -75,6 +75,7 @@ def check_counts(experiment: Experiment, seeds: int, jobs: int | None) -> None:
 
 
 def _configurations(experiment: Experiment, seeds: int) -> list[Configuration]:
+    experiment = settled_own(experiment)  # a mistake there is told before the data are read
     dataset = load_dataset(experiment.dataset, experiment.data)
     return [settle(replace(experiment, seed=experiment.seed + i), dataset) for i in range(seeds)]
 
@@ -204,6 +205,7 @@ def config_of(configuration: Configuration) -> dict[str, Any]:
             "on_disk": dataset.on_disk, "notes": dataset.notes,
         },
         "network": configuration.network,
+        **({"own": own} if (own := configuration.table.contents) else {}),
         "lines": [one.record() for one in trajectories_in(configuration)],
         "provenance": provenance_of(configuration, "cpu" if experiment.machine.accelerator == "cpu" else "auto"),
         "command": sys.argv,
@@ -250,8 +252,9 @@ def _new_folder(place: Path, name: str) -> Path:
 
 def _summarised(configuration: Configuration, folder: RunDirectory, seconds: float) -> Results:
     """Write the summary, from what is in the directory."""
+    known = list(configuration.table.methods)
     pairs = [(method, one.select) for one in trajectories_in(configuration) for method in one.methods]
-    folder.sort(sorted(pairs, key=lambda pair: list(METHODS).index(pair[0])))
+    folder.sort(sorted(pairs, key=lambda pair: known.index(pair[0])))
     rows = folder.rows()
     summary = summarise(rows) | {"seconds": seconds, "world_size": configuration.experiment.machine.ranks}
     write_text(folder.path / "summary.json", json.dumps(summary, indent=1) + "\n")

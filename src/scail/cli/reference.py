@@ -28,18 +28,16 @@ class MethodsCommand:
         table = Table("name", "in the paper", "trainer", "exemplars", "what it does", box=None, pad_edge=False)
         for name, method in METHODS.items():
             what = method.summary if method.in_paper else f"{method.summary} (not in the paper)"
-            table.add_row(name, method.label, method.trainer, _memory_use(method), what)
+            table.add_row(name, method.label, method.trainer_name, _memory_use(method), what)
         Console().print(table)
 
 
 def _memory_use(method: Method) -> str:
-    from scail.training import TRAINERS
-
-    if TRAINERS[method.trainer].at_once or method.without_memory:
+    if method.kind.at_once or method.without_memory:
         return "none"
     if method.ignores_memory:
         return "not read"
-    chosen = method.select or "both ways"
+    chosen = method.select_name or "both ways"
     return f"{chosen}, needed" if method.needs_exemplars else chosen
 
 
