@@ -48,11 +48,28 @@ class Rows:
 
 def train_state(trainer: Trainer, task: Task, rows: Rows) -> Trained:
     """Train a state, and take the features of all its images by the new network, in 32 bits whatever it trained in."""
-    network = trainer.train(task).eval()
+    network = trainer.train(task)
+    _check_network(network, trainer, task)
+    network.eval()
     features = _features(trainer, network, task, len(rows.new))
     network.cpu()
     new_labels, exemplar_labels = task.labels.split([len(rows.new), len(rows.exemplars)])
     return Trained(network, rows.new, new_labels, rows.exemplars, exemplar_labels, features)
+
+
+def _check_network(network: object, trainer: Trainer, task: Task) -> None:
+    """An error where a trainer gave no network, or one that cannot tell all classes apart."""
+    if not isinstance(network, Network):
+        raise ValueError(
+            f"trainer {trainer.title}: train(task) gave {type(network).__name__} in state {task.state}; expected the "
+            "Network after this state"
+        )
+    rows = network.linear.out_features
+    if rows < task.num_classes and not trainer.frozen:
+        raise ValueError(
+            f"trainer {trainer.title}: the network has {rows} outputs after state {task.state}, and {task.num_classes} "
+            "classes were seen; widen it with network.recreate_linear(task.num_classes, generator, keep_past=True)"
+        )
 
 
 def _features(trainer: Trainer, network: Network, task: Task, new: int) -> Tensor:

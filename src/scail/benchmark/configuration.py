@@ -17,8 +17,8 @@ import torch
 
 from scail.config import Experiment
 from scail.datasets import Dataset, load_dataset
-from scail.methods import METHODS, choose_methods
-from scail.methods.table import Table, settled_own, table_of
+from scail.methods import choose_methods
+from scail.methods.table import SCAIL_TABLE, Table, settled_own, table_of
 from scail.networks.network import create_network, describe_network
 from scail.networks.precision import used_precision
 from scail.results.archive import Pair
@@ -43,7 +43,7 @@ class Configuration:
     network: dict[str, int]
     """Feature size, parameters and floating-point operations of the network with all classes."""
     notes: tuple[str, ...]
-    table: Table = Table(METHODS)
+    table: Table = SCAIL_TABLE
     """What its methods mean: scail's own, and those that the experiment brings."""
     title: str = ""
     """What tells it from the others."""
@@ -109,8 +109,8 @@ def _notes_on_memory(methods: tuple[str, ...], memory: int, last: State, table: 
             f"memory of {memory} images for {last.num_classes} classes: in the end only the earliest {memory} keep one"
         )
     notes += [
-        f"{table.methods[name].label}: with a memory of {memory} images for {last.past_classes} past classes nothing can be "
-        "held out in the last states"
+        f"{table.methods[name].label}: with a memory of {memory} images for {last.past_classes} past classes nothing "
+        "can be held out in the last states"
         for name in methods
         if table.methods[name].kind.holds_out and memory <= last.past_classes
     ]

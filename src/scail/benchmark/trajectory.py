@@ -24,6 +24,7 @@ from scail.networks.precision import FULL
 from scail.storage.store import key_of
 from scail.stream import State, split_into_states
 from scail.training import Joint, Trainer, trainer_of
+from scail.training.trainer import check_settings
 
 Device = tuple[str, str]
 """Type and kind of a device: other kinds add up in another order."""
@@ -85,7 +86,9 @@ class Trajectory:
         experiment = self.configuration.experiment
         total = len(self.configuration.dataset.class_names)
         with self.table.told():
-            return trainer_of(kind, experiment.recipe, experiment.trained_schedules, total)
+            made = trainer_of(kind, experiment.recipe, experiment.trained_schedules, total)
+            check_settings(made)
+        return made
 
     @cached_property
     def own_content(self) -> list[str]:

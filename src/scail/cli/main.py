@@ -39,6 +39,7 @@ COMMANDS = {
     "forget": Command("classifier", "Take a class out of a model", "scail.cli.learn:ForgetCommand"),
     "export": Command("classifier", "Write a model as one ONNX file", "scail.cli.predict:ExportCommand"),
     "methods": Command("reference", "List the methods", "scail.cli.reference:MethodsCommand"),
+    "check": Command("reference", "Try methods of your own", "scail.cli.check:CheckCommand"),
     "datasets": Command("reference", "List the data sets", "scail.cli.reference:DatasetsCommand"),
     "recipes": Command("reference", "List the recipes, or print one in full", "scail.cli.reference:RecipesCommand"),
     "prepare": Command("reference", "Pack a data set, or crop faces", "scail.cli.prepare:PrepareCommand"),

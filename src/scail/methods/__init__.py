@@ -173,9 +173,7 @@ def choose_methods(
     return chosen, notes if "all" in names else ()
 
 
-def head_of(
-    name: str, options: HeadOptions, learned: Learned, methods: Mapping[str, Method] = METHODS
-) -> LinearHead:
+def head_of(name: str, options: HeadOptions, learned: Learned, methods: Mapping[str, Method] = METHODS) -> LinearHead:
     """The head of this method on this learner, with the options that it takes."""
     method = methods[name]
     given = {option: getattr(options, option) for option in method.options}

@@ -80,7 +80,9 @@ def own_methods(place: str) -> OwnMethods:
         return _from_file(str(path.resolve()), read_source(path.resolve()))
     if place not in offered():
         known = f"installed packages offer {', '.join(offered())}" if offered() else "no installed package offers one"
-        raise ValueError(f"--with {place}: expected a Python file, as my_method.py, or the name of a package's; {known}")
+        raise ValueError(
+            f"--with {place}: expected a Python file, as my_method.py, or the name of a package's; {known}"
+        )
     return _from_package(place)
 
 
@@ -162,15 +164,16 @@ def _check_trainer(where: str, method: Method) -> None:
     at = _place_of(kind, where)
     if missing := [name for name in ("title", "schedules") if not hasattr(kind, name)]:
         raise ValueError(f"{at}: trainer {kind.__name__} has no {missing[0]}; see docs/own-methods.md")
-    if missing := [name for name in _NEEDED if getattr(kind, name) in _undone(name)]:
+    if missing := [name for name in _NEEDED if _plain(kind, name) is _plain(Trainer, name)]:
         raise ValueError(f"{at}: trainer {kind.__name__} has no function {missing[0]}; it needs {', '.join(_NEEDED)}")
     if method.trainer_name in TRAINERS:
         raise ValueError(f"{at}: scail has a trainer {method.trainer_name} already; give the class another name")
 
 
-def _undone(name: str) -> tuple[object, ...]:
-    """What a class has under this name that does not define it."""
-    return getattr(Trainer, name), getattr(getattr(Trainer, name), "__func__", None)
+def _plain(kind: type, name: str) -> object:
+    """The function of this name, whatever class it is bound to."""
+    found = getattr(kind, name)
+    return getattr(found, "__func__", found)
 
 
 def _check_names(made: OwnMethods) -> None:

@@ -66,7 +66,7 @@ def check_head(where: str, method: Method) -> None:
 
 def _options_of(where: str, head: Callable[..., object], method: Method) -> dict[str, object]:
     """What the head is called with beside the evidence; an error if it does not take that."""
-    known = {"candidates": 10, "as_published": False}
+    known: dict[str, object] = {"candidates": 10, "as_published": False}
     given = {name: known[name] for name in method.options}
     try:
         inspect.signature(head).bind(None, **given, **dict.fromkeys(method.carried))

@@ -140,14 +140,14 @@ def load_source(source: Source) -> ModuleType:
         return import_module(main.name)
     _make_room(main, beside)
     name = f"own_{re.sub(r'[^a-zA-Z0-9]', '_', main.path.stem)}_{source.content[:12]}"
-    module = module_from_spec(_spec(SourceFile(name, main.path, main.text)))
+    loader = _Loader(SourceFile(name, main.path, main.text))
+    module = module_from_spec(_spec(loader.file, loader))
     sys.modules[name] = module
     finder = _Beside(beside)
     sys.meta_path.insert(0, finder)
     try:
         with told_by_line(source.paths):
-            assert module.__loader__ is not None
-            module.__loader__.exec_module(module)
+            loader.exec_module(module)
             for file in beside:  # those that a function imports later, too
                 import_module(file.name)
     except BaseException:
@@ -185,7 +185,7 @@ class _Beside(MetaPathFinder):
     def __init__(self, files: Sequence[SourceFile]) -> None:
         self.files = {file.name: file for file in files}
 
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         """Where the module of this name comes from; None: it is not beside the file."""
         return _spec(self.files[fullname]) if fullname in self.files else None
 
@@ -196,21 +196,21 @@ class _Loader(SourceLoader):
     def __init__(self, file: SourceFile) -> None:
         self.file = file
 
-    def get_filename(self, fullname: str) -> str:
+    def get_filename(self, fullname: str) -> str:  # noqa: ARG002
         """Where the text is from."""
         return str(self.file.path)
 
-    def get_data(self, path: object) -> bytes:
+    def get_data(self, path: object) -> bytes:  # noqa: ARG002
         """The text."""
         return self.file.text or b""
 
 
-def _spec(file: SourceFile) -> ModuleSpec:
+def _spec(file: SourceFile, loader: _Loader | None = None) -> ModuleSpec:
     if file.text is None:
         spec = ModuleSpec(file.name, None, is_package=True)
         spec.submodule_search_locations = [str(file.path)]
         return spec
-    found = spec_from_loader(file.name, _Loader(file), origin=str(file.path), is_package=file.is_package)
+    found = spec_from_loader(file.name, loader or _Loader(file), origin=str(file.path), is_package=file.is_package)
     assert found is not None
     return found
 

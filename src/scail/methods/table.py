@@ -33,7 +33,8 @@ class Table:
         for known in get_args(Select):
             if name == known:
                 return known
-        return next(one.selections[name] for one in self.own if name in one.selections)
+        (own,) = (one.selections[name] for one in self.own if name in one.selections)
+        return own
 
     def split(self, name: str) -> tuple[str, str | None]:
         """A method as it is asked for: its name, and the selection where one is named with it."""
@@ -55,6 +56,10 @@ class Table:
         """Errors in files of one's own are told with their lines."""
         with told_by_line(frozenset(path for one in self.own for path in one.source.paths)):
             yield
+
+
+SCAIL_TABLE = Table(METHODS)
+"""Without anything of one's own."""
 
 
 def table_of(experiment: Experiment) -> Table:
@@ -79,7 +84,7 @@ def table_of(experiment: Experiment) -> Table:
 def _check_free(one: OwnMethods, name: str, method: Method, taken: Mapping[str, Method]) -> None:
     """Neither the name nor the label is another method's."""
     if name in taken:
-        raise ValueError(f"{one.place_of(name)}: the name {name!r} is taken by {taken[name].summary}; choose another")
+        raise ValueError(f"{one.place_of(name)}: the name {name!r} is that of {taken[name].label}; choose another")
     labels = {f"{other.label}{'' if other.in_paper else '*'}": name for name, other in taken.items()}
     if label := labels.get(f"{method.label}*"):
         raise ValueError(f"{one.place_of(name)}: the label {method.label!r} is that of {label}; choose another")
