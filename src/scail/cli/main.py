@@ -77,7 +77,7 @@ def overview() -> str:
     lines += ["Teach an image classifier new classes over time, when old data can't be kept."]
     for group, commands in groupby(COMMANDS.items(), key=lambda item: item[1].group):
         lines += [f"{group}:", *(f"  {name:10}{command.summary}" for name, command in commands)]
-    return "\n".join([*lines, "", "`scail COMMAND --help` explains a command and its options."])
+    return "\n".join([*lines, "`scail COMMAND --help` explains a command and its options."])
 
 
 def _unknown(name: str) -> str:
