@@ -24,6 +24,7 @@ from scail.benchmark.workers import Update, default_processes, run_trajectories
 from scail.config import Experiment
 from scail.datasets import load_dataset
 from scail.methods.table import settled_own
+from scail.networks.precision import used_precision
 from scail.results.results import Results
 from scail.results.run_directory import RunDirectory
 from scail.results.summary import summarise, summarise_seeds
@@ -54,6 +55,8 @@ def run_experiment(
     `begin` and `receive` are told what will be done and what happens, on rank 0.
     """
     check_counts(experiment, seeds, jobs)
+    machine = experiment.machine
+    experiment = experiment.but(precision=used_precision(machine.precision, machine.accelerator))
     with joined(experiment.machine) as ranks:
         configurations = ranks.together(lambda: _configurations(experiment, seeds))
         out = ranks.decided(lambda: out or new_run_folder(experiment))

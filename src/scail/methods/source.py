@@ -16,7 +16,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import module_from_spec, spec_from_loader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -210,7 +210,10 @@ def _spec(file: SourceFile, loader: _Loader | None = None) -> ModuleSpec:
         spec = ModuleSpec(file.name, None, is_package=True)
         spec.submodule_search_locations = [str(file.path)]
         return spec
-    found = spec_from_loader(file.name, loader or _Loader(file), origin=str(file.path), is_package=file.is_package)
+    inside = [str(file.path.parent)] if file.is_package else None
+    found = spec_from_file_location(
+        file.name, file.path, loader=loader or _Loader(file), submodule_search_locations=inside
+    )
     assert found is not None
     return found
 
