@@ -186,6 +186,6 @@ def _settings(experiment: Experiment, place: Path) -> str | None:
             if other and one.key == two.key:
                 return (
                     f"{trajectory.kind.title}: schedule {name!r} changes the network of state {one.state.index}, and "
-                    f"is not in settings({one.state.index}): add asdict(schedule)"
+                    f"is not in settings({one.state.index}): add schedule.record()"
                 )
     return None

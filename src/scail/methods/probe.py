@@ -87,7 +87,7 @@ def check_scores(where: str, label: str, head: LinearHead, classes: int, feature
             f"{expected[1]} features; expected {expected} and {expected[:1]}"
         )
     scores = head.scores(features_ND.to(head.weight_CD.dtype))
-    if scores.isnan().any() or (scores == -torch.inf).all(1).any():
+    if scores.isnan().any() or (scores == torch.inf).any() or (scores == -torch.inf).all(1).any():
         raise ValueError(f"{where}: scores of the head of {label} are not numbers, or leave an image without a class")
     return scores
 

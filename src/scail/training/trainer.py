@@ -96,7 +96,7 @@ def check_settings(trainer: Trainer) -> None:
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"trainer {trainer.title}: settings({state}) cannot be written as JSON: {error}; expected a record of "
-                "numbers, texts, lists and records, as asdict(schedule)"
+                "numbers, texts, lists and records, as schedule.record()"
             ) from None
         if not isinstance(settings, dict):
             raise ValueError(f"trainer {trainer.title}: settings({state}) is {settings!r:.60}; expected a record")
