@@ -1,7 +1,7 @@
 """What people of scikit-learn ask of a classifier: parameters, `fit` and `partial_fit`, predictions, tags.
 
-With a backbone X are images. Without one (`backbone=None`) they are features, N x D numbers, on which a head of a frozen
-network learns: see `feature_model`.
+With a backbone X are images. Without one (`backbone=None`) they are features, N x D numbers, on which a head of a
+frozen network learns: see `feature_model`.
 """
 
 from __future__ import annotations

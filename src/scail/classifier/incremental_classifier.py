@@ -134,6 +134,7 @@ class IncrementalClassifier(Estimator):
 
     def _learn(self, images: Any, names: list[str], checkpoint: Callable[[str], Checkpoint] | None = None,
                report: Callable[[Progress], None] = lambda progress: None) -> None:  # fmt: skip
+        assert self.network_name  # an error without a backbone
         if self._model is None:
             check_method(self.method, self.memory)
         elif len(self._model.exemplars.images) < len(self._model.exemplars.memory):
@@ -217,22 +218,22 @@ class IncrementalClassifier(Estimator):
         if k < 1:
             raise ValueError(f"k is {k}, expected 1 or more")
         scores = self._scores(images)
-        best = scores.topk(min(k, len(self.classes_)), dim=1)
+        best = scores.topk(min(k, len(self._learned().classes)), dim=1)
         chances = (
             self._learned().odds.of(scores).gather(1, best.indices)
         )  # may be 0 for a class that can be predicted all the same
         return [
-            [(self.classes_[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
+            [(self._learned().classes[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
             for of_image in zip(best.indices.tolist(), chances.tolist(), best.values.tolist(), strict=True)
         ]
 
     def accuracy(self, images: Any, labels: Any = None) -> dict[str, float]:
         """Top-1 and top-5 in percent, and how many images there were."""
         images, names = labelled(images, labels)
-        strange = sorted(set(names) - set(self.classes_))
+        strange = sorted(set(names) - set(self._learned().classes))
         if strange:
             raise ValueError(f"class {strange[0]!r} was never learned ({len(strange)} such); leave its images out")
-        number = {name: c for c, name in enumerate(self.classes_)}
+        number = {name: c for c, name in enumerate(self._learned().classes)}
         scores, truth = self._scores(images), torch.tensor([number[name] for name in names])
         return {
             "top1": top_k_accuracy(scores, truth, 1), "top5": top_k_accuracy(scores, truth, 5), "images": len(names),
