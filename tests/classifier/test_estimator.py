@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -112,3 +115,11 @@ def test_of_images_it_is_an_estimator_too():
     with pytest.raises(ValueError, match="label '4' is not among the classes"):
         clf.partial_fit(images(600)[Y == 4], Y[Y == 4], classes=range(4))
     assert isinstance(made.learn(images(40), Y[:40]).classes_, tuple)  # learn gives names, as ever
+
+
+def test_the_example_of_the_docs_runs():
+    page = Path(__file__).parents[2] / "docs" / "classifier.md"
+    (code,) = re.findall(r"^## With scikit-learn$.*?^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
+    found = {}
+    exec(code.replace("GridSearchCV(clf", "best = GridSearchCV(clf"), found)
+    assert found["best"]["method"] in feature_methods() and found["clf"].score(found["X"], found["y"]) > 0.9

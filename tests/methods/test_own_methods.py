@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -349,3 +354,25 @@ def test_probing_changes_no_random_state(mine):
     before = torch.get_rng_state()
     own_methods(mine)
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: extra `ray`")
+def test_rays_workers_load_it_themselves_and_give_the_same(mine, tmp_path):
+    grid = "dataset: digits\nclasses: 6\nimages-per-class: 20\nstates: 3\nmemory: 12\nepochs: 1\nmethods: m_last\n"
+    (tmp_path / "grid.yaml").write_text(f"{grid}with: {mine}\n")
+    short = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # sockets need a short path
+    found = {}
+    try:
+        for engine in ("ray", "local"):
+            out = tmp_path / engine
+            command = ["grid", str(tmp_path / "grid.yaml"), "--engine", engine, "--jobs", "1", "--out", str(out)]
+            subprocess.run(
+                [sys.executable, "-m", "scail", *command, "--store", str(tmp_path / f"{engine}-store")],
+                check=True, env=os.environ | {"RAY_TMPDIR": short, "RAY_raylet_start_wait_time_s": "300"},
+            )  # fmt: skip
+            (lines,) = out.glob("*/results.jsonl")
+            found[engine] = lines.read_text()
+    finally:
+        shutil.rmtree(short, ignore_errors=True)
+    assert found["ray"] == found["local"] and '"trainer": "mine"' in found["ray"]

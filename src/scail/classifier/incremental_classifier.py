@@ -91,7 +91,7 @@ class IncrementalClassifier(Estimator):
     @property
     def has_learned(self) -> bool:
         """Whether anything was learned yet."""
-        return self._model is not None
+        return self.__sklearn_is_fitted__()
 
     @property
     def states_(self) -> tuple[tuple[str, ...], ...]:
