@@ -5,7 +5,7 @@ Shapes: N images of one class, D features.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,10 @@ from torch.nn import functional as F
 from scail.runtime.seeds import generator_for
 
 SELECTION_VERSION = 1  # raise it when a change makes other exemplars: states trained with them are then not reused
+
+
+Selection = Callable[[Tensor, int], Tensor]
+"""selection(features, count) -> indices: a way to choose exemplars, as `herding_order` is one."""
 
 
 def places(budget: int, num_classes: int) -> list[int]:
@@ -122,3 +126,27 @@ def herding_order(features_ND: Tensor, count: int) -> Tensor:
         total += unit[best]
         squares[best] = torch.inf
     return torch.tensor(chosen, dtype=torch.int64)
+
+
+def name_of_selection(select: Selection) -> str:
+    """What a selection is called, by its function.
+
+    >>> name_of_selection(herding_order)
+    'herding'
+    """
+    return str(getattr(select, "__name__", type(select).__name__)).removesuffix("_order")
+
+
+def checked_order(order: object, images: int, count: int, select: Selection) -> Tensor:
+    """The order that a selection gave; an error unless it is `count` different images of a class, best first."""
+    name = name_of_selection(select)
+    if not isinstance(order, Tensor) or order.dtype != torch.int64 or order.ndim != 1:
+        shape = f"{order.dtype} of shape {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
+        raise ValueError(f"selection {name} gave {shape}; expected an int64 tensor with one index for each exemplar")
+    found = order.tolist()
+    if len(found) != count or len(set(found)) < count or not all(0 <= index < images for index in found):
+        raise ValueError(
+            f"selection {name} gave {found[:8]}{'...' if len(found) > 8 else ''} for {images} images of a class; "
+            f"expected {count} different indices from 0 to {images - 1}, best first"
+        )
+    return order

@@ -15,7 +15,16 @@ import torch
 from torch import Tensor
 
 from scail.config import Select
-from scail.exemplars import Memory, aside_places, exemplar_draw, herding_order, random_order, with_aside
+from scail.exemplars import (
+    Memory,
+    Selection,
+    aside_places,
+    checked_order,
+    exemplar_draw,
+    herding_order,
+    random_order,
+    with_aside,
+)
 from scail.heads import Evidence
 from scail.moments import Moments
 from scail.networks.network import Network
@@ -48,11 +57,28 @@ class Rows:
 
 def train_state(trainer: Trainer, task: Task, rows: Rows) -> Trained:
     """Train a state, and take the features of all its images by the new network, in 32 bits whatever it trained in."""
-    network = trainer.train(task).eval()
+    network = trainer.train(task)
+    _check_network(network, trainer, task)
+    network.eval()
     features = _features(trainer, network, task, len(rows.new))
     network.cpu()
     new_labels, exemplar_labels = task.labels.split([len(rows.new), len(rows.exemplars)])
     return Trained(network, rows.new, new_labels, rows.exemplars, exemplar_labels, features)
+
+
+def _check_network(network: object, trainer: Trainer, task: Task) -> None:
+    """An error where a trainer gave no network, or one that cannot tell all classes apart."""
+    if not isinstance(network, Network):
+        raise ValueError(
+            f"trainer {trainer.title}: train(task) gave {type(network).__name__} in state {task.state}; expected the "
+            "Network after this state"
+        )
+    rows = network.linear.out_features
+    if rows < task.num_classes and not trainer.frozen:
+        raise ValueError(
+            f"trainer {trainer.title}: the network has {rows} outputs after state {task.state}, and {task.num_classes} "
+            "classes were seen; widen it with network.recreate_linear(task.num_classes, generator, keep_past=True)"
+        )
 
 
 def _features(trainer: Trainer, network: Network, task: Task, new: int) -> Tensor:
@@ -72,7 +98,7 @@ def _features(trainer: Trainer, network: Network, task: Task, new: int) -> Tenso
 
 
 def remember(
-    trained: Trained, before: Learned | None, select: Select, budget: int, seed: int,
+    trained: Trained, before: Learned | None, select: Select | Selection, budget: int, seed: int,
     carried: Mapping[str, Tensor] | None = None, aside: Tensor | None = None,
 ) -> Learned:  # fmt: skip
     """The learner after this state. No images are needed: what is kept was at hand in training.
@@ -96,7 +122,7 @@ def remember(
 class _Choice:
     """How exemplars are chosen."""
 
-    select: Select
+    select: Select | Selection
     budget: int
     seed: int
     aside: Tensor
@@ -106,7 +132,9 @@ class _Choice:
         """`count` images of a class, best first."""
         if self.select == "herding":
             return herding_order(features_ND, count)
-        return random_order(features_ND, count, exemplar_draw(self.seed, label))
+        if self.select == "random":
+            return random_order(features_ND, count, exemplar_draw(self.seed, label))
+        return checked_order(self.select(features_ND, count), len(features_ND), count, self.select)
 
 
 def _orders(labels: Tensor, indices: Tensor, features_ND: Tensor, rows: Tensor, choose: _Choice) -> list[Tensor]:

@@ -18,7 +18,7 @@ from scail.config.recipes import PAPER_DATA
 from scail.datasets import Dataset, load_dataset
 from scail.datasets.sources.nominal import nominal_dataset
 from scail.networks.precision import AUTO, FULL
-from scail.results.archive import Archive, Pair, key_of_configuration, schedules_of
+from scail.results.archive import Archive, Pair, key_of_configuration, own_of, schedules_of
 from scail.stream import state_sizes
 
 _DECIDING = ("experiment", "memory", "class_order", "state_sizes", "dataset", "provenance")
@@ -136,8 +136,9 @@ def is_finished(configuration: Configuration) -> bool:
         return False
     now = json.loads(json.dumps(config_of(configuration)))
     for name, setting in settings_of(Experiment).items():  # those that came later had their defaults
-        if now["experiment"].get(name) == setting.default and isinstance(before.get("experiment"), dict):
-            before["experiment"].setdefault(name, setting.default)
+        default = [*setting.default] if isinstance(setting.default, tuple) else setting.default
+        if now["experiment"].get(name) == default and isinstance(before.get("experiment"), dict):
+            before["experiment"].setdefault(name, default)
     same = all(before.get(key) == now[key] for key in _DECIDING)
     # Of what was asked for, some may be known from elsewhere by now: then more is there than is wanted.
     return same and (folder / "table.md").is_file() and _methods(now) <= _methods(before)
@@ -160,5 +161,6 @@ def grid_record(grid: Grid, name: str, command: Sequence[str]) -> dict[str, Any]
         experiment, config = one.experiment, config_of(one)
         place = {"folder": one.title, "dataset": Path(experiment.dataset).stem, "configuration": column}
         of = {"seed": experiment.seed, "methods": experiment.methods, "recipe": experiment.recipe.name}
-        cells.append({**place, **of, "key": key_of_configuration(config), "schedules": schedules_of(config)})
+        known = {"key": key_of_configuration(config), "schedules": schedules_of(config), "own": own_of(config)}
+        cells.append({**place, **of, **known})
     return {"grid": name, "command": list(command), "notes": grid.notes, "cells": cells}

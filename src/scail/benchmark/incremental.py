@@ -160,7 +160,7 @@ class _Walk:
         trained = replace(trained, new_indices=state.train_indices, exemplar_indices=_memory(before).indices)
         carried = self._complete(state, task, trained, key)
         aside = of.training.set_aside(task)
-        return remember(trained, before, of.select or "random", of.memory, task.seed, carried, aside)
+        return remember(trained, before, of.selection, of.memory, task.seed, carried, aside)
 
     def _train(self, state: State, task: Task, before: Learned | None) -> tuple[Trained, dict[str, Any]]:
         """Train this state, going on from its checkpoint where there is one; also gives what was measured meanwhile."""
@@ -175,7 +175,7 @@ class _Walk:
             self.watch.progress(state, progress)
 
         rows = Rows(state.train_indices, _memory(before).indices)
-        trained = train_state(self.trajectory.training, replace(task, report=report), rows)
+        trained = train_state(self.trajectory.training_at(state.index), replace(task, report=report), rows)
         metrics = {
             "state": state.index,
             "classes": state.num_classes,
@@ -208,7 +208,7 @@ class _Walk:
         trainer = self.trajectory.training
         if type(trainer).complete is Trainer.complete:
             return {}
-        made_from = {"previous": key, "completion": trainer.settings(1)}
+        made_from = {"previous": key, "completion": self.trajectory.settings(1)}
         own_key = key_of(made_from)
         with self.store.lock(own_key, self._waiting(state)):
             entry = self.store.find(own_key, self._damaged(state))

@@ -18,7 +18,7 @@ from scail.benchmark.rehearsal import Rehearsal
 from scail.benchmark.thumbnails import sheet_of
 from scail.benchmark.trajectory import Trajectory
 from scail.datasets.dataset import fingerprint_of
-from scail.methods import METHODS, head_of
+from scail.methods import head_of
 from scail.results.row import Row
 from scail.results.run_directory import Sheet
 from scail.runtime.allocation import keep_freed_memory
@@ -26,7 +26,6 @@ from scail.runtime.devices import fabric_of
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.entry import Entry
 from scail.storage.store import Store, key_of
-from scail.training import TRAINERS
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -112,18 +111,18 @@ def _measure(rehearsal: Rehearsal, step: Step, features: torch.Tensor, labels: t
     trajectory = rehearsal.trajectory
     learned, experiment = step.learned, trajectory.configuration.experiment
     provenance = provenance_of(trajectory.configuration, device)
-    evidence, past = learned.evidence, step.state.past_classes
+    evidence, past, methods = learned.evidence, step.state.past_classes, trajectory.table.methods
     rows, confusion = [], {}
     on_learning = rehearsal.measure(step, features, labels)
     for method in trajectory.methods:
-        head = head_of(method, experiment.heads, learned)
+        head = head_of(method, experiment.heads, learned, methods)
         scores = head.scores(features)
         predicted = scores.argmax(1)
         rows.append(
             Row(
                 method=method,
-                label=METHODS[method].label,
-                in_paper=METHODS[method].in_paper,
+                label=methods[method].label,
+                in_paper=methods[method].in_paper,
                 select=trajectory.select,
                 memory=trajectory.memory,
                 exemplars=len(learned.memory),
@@ -145,7 +144,7 @@ def _measure(rehearsal: Rehearsal, step: Step, features: torch.Tensor, labels: t
         matrix = evaluation.confusion_matrix(predicted, labels, step.state.num_classes)
         confusion[method] = matrix.to(torch.int32).numpy()
     weights = None
-    if TRAINERS[trajectory.trainer].own_layer:
+    if trajectory.kind.own_layer:
         ranked = evaluation.ranked_weights(evidence.weight_CD, evidence.initial_weight_CD, past)
         where = {name: value for name, value in _where(trajectory, step).items() if name != "memory"}
         weights = {**where, "ranked": ranked}

@@ -23,7 +23,7 @@ from scail.benchmark.trajectory import Trajectory, trajectories_in
 from scail.benchmark.workers import Update, default_processes, run_trajectories
 from scail.config import Experiment
 from scail.datasets import load_dataset
-from scail.methods import METHODS
+from scail.methods.table import settled_own
 from scail.networks.precision import used_precision
 from scail.results.results import Results
 from scail.results.run_directory import RunDirectory
@@ -55,8 +55,9 @@ def run_experiment(
     `begin` and `receive` are told what will be done and what happens, on rank 0.
     """
     check_counts(experiment, seeds, jobs)
-    precision = used_precision(experiment.machine.precision, experiment.machine.accelerator)
-    with joined(replace(experiment.machine, precision=precision)) as ranks:
+    machine = experiment.machine
+    experiment = experiment.but(precision=used_precision(machine.precision, machine.accelerator))
+    with joined(experiment.machine) as ranks:
         configurations = ranks.together(lambda: _configurations(experiment, seeds))
         out = ranks.decided(lambda: out or new_run_folder(experiment))
         if seeds == 1:
@@ -77,6 +78,7 @@ def check_counts(experiment: Experiment, seeds: int, jobs: int | None) -> None:
 
 
 def _configurations(experiment: Experiment, seeds: int) -> list[Configuration]:
+    experiment = settled_own(experiment)  # a mistake there is told before the data are read
     dataset = load_dataset(experiment.dataset, experiment.data)
     return [settle(replace(experiment, seed=experiment.seed + i), dataset) for i in range(seeds)]
 
@@ -206,6 +208,7 @@ def config_of(configuration: Configuration) -> dict[str, Any]:
             "on_disk": dataset.on_disk, "notes": dataset.notes,
         },
         "network": configuration.network,
+        **({"own": own} if (own := configuration.table.contents) else {}),
         "lines": [one.record() for one in trajectories_in(configuration)],
         "provenance": provenance_of(configuration, "cpu" if experiment.machine.accelerator == "cpu" else "auto"),
         "command": sys.argv,
@@ -252,8 +255,9 @@ def _new_folder(place: Path, name: str) -> Path:
 
 def _summarised(configuration: Configuration, folder: RunDirectory, seconds: float) -> Results:
     """Write the summary, from what is in the directory."""
+    known = list(configuration.table.methods)
     pairs = [(method, one.select) for one in trajectories_in(configuration) for method in one.methods]
-    folder.sort(sorted(pairs, key=lambda pair: list(METHODS).index(pair[0])))
+    folder.sort(sorted(pairs, key=lambda pair: known.index(pair[0])))
     rows = folder.rows()
     summary = summarise(rows) | {"seconds": seconds, "world_size": configuration.experiment.machine.ranks}
     write_text(folder.path / "summary.json", json.dumps(summary, indent=1) + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scail.classifier.choices import Wishes, first_settings, first_size
+from scail.classifier.estimator import Estimator
 from scail.classifier.inputs import Shape, Size, as_pixels, class_names_of, images_of, labelled
 from scail.classifier.left_out import calibrated
 from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next_state
@@ -25,7 +25,7 @@ from scail.classifier.repeats import first_seen
 from scail.classifier.settings import Keep, Settings, check_method
 from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
-from scail.heads.strangeness import UNKNOWN, Strangeness
+from scail.heads.strangeness import Strangeness
 from scail.networks.network import Network
 from scail.networks.precision import AUTO, used_precision
 from scail.networks.pretrained import start_network
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 _BATCH = 512
-_OPEN = ("accelerator", "epochs", "verbose")  # what does not have to stay as it was in the first state
 
 
-class IncrementalClassifier:
+class IncrementalClassifier(Estimator):
     """Learns classes over time and keeps at most `memory` images of what it saw.
 
     >>> import numpy as np
@@ -54,7 +53,7 @@ class IncrementalClassifier:
         self,
         memory: int = 2000,
         method: str = "auto",
-        backbone: str = "auto",
+        backbone: str | None = "auto",
         recipe: str | Experiment = "auto",
         *,
         backbone_weights: str | Path | None = None,
@@ -74,7 +73,8 @@ class IncrementalClassifier:
         moments of its features. memory: B, the images kept, over all classes. method: a name of METHODS, perhaps with a
         selection, as "scail:herding"; "auto": slda, on a network without pretrained weights icarl_duet (lwf without a
         memory). backbone: a network by name, or "auto": efficientnet-lite0 with pretrained weights; for methods that
-        train, by image size, number of images and device. recipe: "auto", "quick", "paper", or an `Experiment`.
+        train, by image size, number of images and device; None: what `fit` and `partial_fit` are given are features, on
+        which ncm, slda or ridge learn. recipe: "auto", "quick", "paper", or an `Experiment`.
         backbone_weights: "pretrained", or a safetensors file. image_size: pixels a side; None: that of arrays; for
         files 224 with pretrained weights, else 64. validation: share of each class, and of B, held out to measure with.
         mirror: whether a mirrored image still is of its class. epochs: of every state, or of the first and of the later
@@ -87,41 +87,11 @@ class IncrementalClassifier:
         self.mirror, self.epochs, self.seed, self.accelerator, self.verbose = mirror, epochs, seed, accelerator, verbose
         self.keep: Keep = keep
         self.precision = precision
-        self._model: Model | None = None
-        self._origin: tuple[Path, str] | None = None  # the folder that it was read from or written to, and its stamp
-
-    # What people of scikit-learn ask for
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """The arguments that it was made with."""
-        return {name: getattr(self, name) for name in _arguments()}
-
-    def set_params(self, **given: Any) -> Self:
-        """Other arguments, before the first learn."""
-        unknown = given.keys() - set(_arguments())
-        if unknown:
-            raise ValueError(f"no parameter {min(unknown)!r}; known: {', '.join(_arguments())}")
-        if self._model is not None and given.keys() - set(_OPEN):
-            raise ValueError(f"it has learned already: only {', '.join(_OPEN)} can be set now; see also use()")
-        for name, value in given.items():
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        learned = f", {len(self._model.classes)} classes in {len(self.states_)} states" if self._model else ""
-        return (
-            f"IncrementalClassifier(memory={self.memory}, method={self.method!r}, backbone={self.backbone!r}{learned})"
-        )
 
     @property
     def has_learned(self) -> bool:
         """Whether anything was learned yet."""
-        return self._model is not None
-
-    @property
-    def classes_(self) -> tuple[str, ...]:
-        """The classes, in order of arrival: column c of `predict_proba` is classes_[c]."""
-        return self._learned().classes
+        return self.__sklearn_is_fitted__()
 
     @property
     def states_(self) -> tuple[tuple[str, ...], ...]:
@@ -164,6 +134,7 @@ class IncrementalClassifier:
 
     def _learn(self, images: Any, names: list[str], checkpoint: Callable[[str], Checkpoint] | None = None,
                report: Callable[[Progress], None] = lambda progress: None) -> None:  # fmt: skip
+        assert self.network_name  # an error without a backbone
         if self._model is None:
             check_method(self.method, self.memory)
         elif len(self._model.exemplars.images) < len(self._model.exemplars.memory):
@@ -214,8 +185,8 @@ class IncrementalClassifier:
 
     def _wishes(self) -> Wishes:
         return Wishes(
-            self.memory, self.method, self.backbone, self.backbone_weights, self.recipe, self.validation, self.mirror,
-            self.epochs, self.seed, self.keep, self.precision, self.image_size,
+            self.memory, self.method, self.network_name, self.backbone_weights, self.recipe, self.validation,
+            self.mirror, self.epochs, self.seed, self.keep, self.precision, self.image_size,
         )  # fmt: skip
 
     def _start(self, settings: Settings) -> Network | None:
@@ -231,23 +202,6 @@ class IncrementalClassifier:
 
     # Using it
 
-    def predict(self, images: Any, unknown: bool = False) -> NDArray[np.str_]:
-        """The class of each image; with `unknown`, the word "unknown" for what is like nothing that was learned."""
-        model, features = self._learned(), self._features(images)
-        found = [model.classes[c] for c in model.head().scores(features).argmax(1).tolist()]
-        if unknown:
-            strange = self._measure().measure(features) > UNKNOWN
-            found = ["unknown" if is_strange else name for name, is_strange in zip(found, strange, strict=True)]
-        return np.array(found)
-
-    def predict_proba(self, images: Any) -> NDArray[np.float32]:
-        """N x C odds. For frozen methods they can be trusted: images that were left out say how sure to be.
-
-        For methods that train they come from images that were trained on, and are somewhat too sure.
-        """
-        found: NDArray[np.float32] = self._learned().odds.of(self._scores(images)).numpy()
-        return found
-
     def strangeness(self, images: Any) -> NDArray[np.float32]:
         """N numbers: 0 for a usual image of a class that was learned, above 1 for what is unknown."""
         found: NDArray[np.float32] = self._measure().measure(self._features(images)).numpy()
@@ -259,36 +213,27 @@ class IncrementalClassifier:
             raise ValueError("it cannot tell the unknown from the known: it has learned too few images of each class")
         return measure
 
-    def decision_function(self, images: Any) -> NDArray[np.float32]:
-        """N x C scores; -inf where a class cannot be predicted for an image."""
-        found: NDArray[np.float32] = self._scores(images).numpy()
-        return found
-
     def top_k(self, images: Any, k: int = 5) -> list[list[tuple[str, float]]]:
         """For each image its k best classes (fewer where fewer can be predicted) with their probabilities."""
         if k < 1:
             raise ValueError(f"k is {k}, expected 1 or more")
         scores = self._scores(images)
-        best = scores.topk(min(k, len(self.classes_)), dim=1)
+        best = scores.topk(min(k, len(self._learned().classes)), dim=1)
         chances = (
             self._learned().odds.of(scores).gather(1, best.indices)
         )  # may be 0 for a class that can be predicted all the same
         return [
-            [(self.classes_[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
+            [(self._learned().classes[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
             for of_image in zip(best.indices.tolist(), chances.tolist(), best.values.tolist(), strict=True)
         ]
-
-    def score(self, images: Any, labels: Any = None) -> float:
-        """The share of images whose class is predicted, 0 to 1."""
-        return self.accuracy(images, labels)["top1"] / 100
 
     def accuracy(self, images: Any, labels: Any = None) -> dict[str, float]:
         """Top-1 and top-5 in percent, and how many images there were."""
         images, names = labelled(images, labels)
-        strange = sorted(set(names) - set(self.classes_))
+        strange = sorted(set(names) - set(self._learned().classes))
         if strange:
             raise ValueError(f"class {strange[0]!r} was never learned ({len(strange)} such); leave its images out")
-        number = {name: c for c, name in enumerate(self.classes_)}
+        number = {name: c for c, name in enumerate(self._learned().classes)}
         scores, truth = self._scores(images), torch.tensor([number[name] for name in names])
         return {
             "top1": top_k_accuracy(scores, truth, 1), "top5": top_k_accuracy(scores, truth, 5), "images": len(names),
@@ -354,15 +299,6 @@ class IncrementalClassifier:
         made._model, made._origin = model, (Path(folder).resolve(), stamp)
         return made
 
-    def _learned(self) -> Model:
-        if self._model is None:
-            raise ValueError("nothing was learned yet: call learn(images, labels) first")
-        return self._model
-
-    def _scores(self, images: Any) -> Tensor:
-        """N x C scores."""
-        return self._learned().head().scores(self._features(images))
-
     def _features(self, images: Any) -> Tensor:
         """N x D features, a few hundred images at a time: files need not fit into memory."""
         model = self._learned()
@@ -386,7 +322,3 @@ class IncrementalClassifier:
         if self.verbose:
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
-
-
-def _arguments() -> list[str]:
-    return [name for name in inspect.signature(IncrementalClassifier.__init__).parameters if name != "self"]

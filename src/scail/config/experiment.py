@@ -124,6 +124,10 @@ class Experiment:
     stream: StreamSettings = StreamSettings()
     exemplars: ExemplarSettings = ExemplarSettings()
     methods: tuple[str, ...] = asked(("all",))
+    own_methods: tuple[str, ...] = asked(())
+    """Python files with methods of one's own, or names by which installed packages offer some. They are carried out."""
+    own_content: tuple[str, ...] = asked(())
+    """Settled: what tells the content of each of them apart."""
     heads: HeadOptions = HeadOptions()
     seed: int = 1
     machine: Machine = Machine()

@@ -42,6 +42,10 @@ class TrainingOptions:
     methods: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Which methods: names of `scail methods`, separated by commas. Default: all; in a grid, those of its table.
     A name can have a --select of its own, as scail:herding."""
+    with_: Annotated[str | None, tyro.conf.arg(name="with", metavar="FILES")] = None
+    """Methods of your own, beside scail's: Python files, or names that installed packages offer (see `scail methods`),
+    separated by commas. A file is carried out: it can do whatever you can do. docs/own-methods.md has an example.
+    Example: --with my_method.py --methods mine,ft,scail"""
     select: Literal["random", "herding", "both"] | None = None
     """How the images that are kept of a class are chosen.
     random: by chance.
@@ -196,6 +200,7 @@ def experiment_of(options: RunOptions) -> Experiment:
     asked: dict[str, Any] = {
         "first_state": _first_state(options.first_state),
         "methods": tuple(name.strip() for name in _or(options.methods, "all").split(",") if name.strip()),
+        "own_methods": own_places(options.with_),
         "select": selects, "candidates": _candidates(options.candidates, experiment.heads.candidates),
         "as_published": options.as_published, "keep_past_rows": options.keep_past_rows, "tune": options.tune,
         "keep_features": options.keep_features, "nodes": options.nodes, "sync_batch_norm": options.sync_batch_norm,
@@ -216,6 +221,11 @@ def experiment_of(options: RunOptions) -> Experiment:
     given = {name: value for name, value in where_given.items() if value is not None}
     experiment = replace(experiment, recipe=replace(experiment.recipe, schedules=schedules))
     return experiment.but(**asked, **given)
+
+
+def own_places(text: str | None) -> tuple[str, ...]:
+    """The files and names that `--with` gives."""
+    return tuple(dict.fromkeys(place.strip() for place in (text or "").split(",") if place.strip()))
 
 
 def _network(options: RunOptions) -> dict[str, str | None]:

@@ -110,6 +110,7 @@ def paper(dataset: str = "glyphs") -> Experiment:
     """The paper's training: ResNet-18; for small images its CIFAR-100 column with a 3x3 stem, for others 224 pixels."""
     if dataset in SMALL_IMAGES:
         return _paper_small(dataset)
+    bic, correction = _bic_as_public()
     plateau = Schedule(epochs=35, lr=0.1, batch_size=256, weight_decay=1e-4, patience=5, divide_by_state=True)
     schedules = Schedules(
         first=Schedule(epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, patience=10),
@@ -119,7 +120,9 @@ def paper(dataset: str = "glyphs") -> Experiment:
             epochs=60, lr=2.0, batch_size=128, weight_decay=1e-5, decay="steps", divide_by=5,
             milestones=(20, 30, 40, 50),
         ),
-        **_bic_as_public(),
+        bic_first=bic,
+        bic=bic,
+        bic_correction=correction,
     )  # fmt: skip
     return _of_paper(dataset, Recipe(name="paper", network="resnet18", schedules=schedules), 224)
 
@@ -161,17 +164,18 @@ def paper_bic(dataset: str = "cifar100") -> Experiment:
     return replace(base, recipe=replace(base.recipe, name="paper-bic", schedules=schedules))
 
 
-def _bic_as_public() -> dict[str, Schedule]:
-    """BiC as its authors' public code trains it: the paper ran this, on every data set."""
+def _bic_as_public() -> tuple[Schedule, Schedule]:
+    """Both stages of BiC, as its authors' public code trains it: the paper ran this, on every data set."""
     steps = Schedule(
         epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, decay="steps", milestones=(30, 60, 80, 90),
         weight_decay_states=-1,
     )  # fmt: skip
     correction = replace(steps, epochs=200, weight_decay=0.0, milestones=(60, 120, 160, 180), weight_decay_states=0)
-    return {"bic_first": steps, "bic": steps, "bic_correction": correction}
+    return steps, correction
 
 
 def _paper_small(dataset: str) -> Experiment:
+    bic, correction = _bic_as_public()
     plateau = Schedule(epochs=60, lr=0.1, batch_size=128, patience=15, divide_by_state=True)
     schedules = Schedules(
         first=Schedule(epochs=300, lr=0.1, batch_size=128, patience=60),
@@ -180,7 +184,9 @@ def _paper_small(dataset: str) -> Experiment:
         distill=Schedule(
             epochs=70, lr=2.0, batch_size=128, weight_decay=1e-5, decay="steps", divide_by=5, milestones=(49, 63)
         ),
-        **_bic_as_public(),
+        bic_first=bic,
+        bic=bic,
+        bic_correction=correction,
     )
     return _of_paper(dataset, Recipe(name="paper", network="resnet18-3x3", schedules=schedules), None)
 

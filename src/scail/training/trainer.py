@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import ClassVar, Protocol, Self
 
@@ -92,6 +93,21 @@ def trainer_of(kind: type[Trainer], recipe: Recipe, schedules: Schedules, total_
             f"recipe {recipe.name} has no schedule {missing[0]!r}, which {kind.title} needs; it has {known}. Add one"
         )
     return kind.of(recipe, schedules, total_classes)
+
+
+def check_settings(trainer: Trainer) -> None:
+    """A ValueError where the settings of a trainer cannot be part of a key."""
+    for state in (0, 1):
+        settings = trainer.settings(state)
+        try:
+            json.dumps(settings)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"trainer {trainer.title}: settings({state}) cannot be written as JSON: {error}; expected a record of "
+                "numbers, texts, lists and records, as schedule.record()"
+            ) from None
+        if not isinstance(settings, dict):
+            raise ValueError(f"trainer {trainer.title}: settings({state}) is {settings!r:.60}; expected a record")
 
 
 def check_shapes(carried: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]]) -> None:

@@ -41,7 +41,7 @@ def to_png(image: Tensor) -> bytes:
     np.subtract(rows[1:], rows[:-1], out=lines[1:, 1:])
     packer = zlib.compressobj(1, strategy=zlib.Z_RLE)  # of all strategies the one that suits such differences
     header = struct.pack(">2I5B", width, height, 8, _COLOURS[channels], 0, 0, 0)
-    data = packer.compress(lines) + packer.flush()
+    data = packer.compress(lines.tobytes()) + packer.flush()
     return b"".join([_SIGNATURE, _chunk(b"IHDR", header), _chunk(b"IDAT", data), _chunk(b"IEND", b"")])
 
 
