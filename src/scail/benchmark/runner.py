@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scail.benchmark.configuration import Configuration, commit_of_package, provenance_of, settle
 from scail.benchmark.measured import Measured
 from scail.benchmark.plan import trajectories_of
@@ -25,12 +27,14 @@ from scail.config import Experiment
 from scail.datasets import load_dataset
 from scail.methods import METHODS
 from scail.results.results import Results
+from scail.results.row import Row
 from scail.results.run_directory import RunDirectory
 from scail.results.summary import summarise, summarise_seeds
 from scail.runtime.devices import joined
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.atomic import write_text
 from scail.storage.remote_store import open_store
+from scail.training import TRAINERS
 
 Begin = Callable[[Sequence[Trajectory]], None]
 Receive = Callable[[Update], None]
@@ -175,7 +179,8 @@ class _Book:
             self.began.setdefault(i, time.perf_counter())
         if update.measured is not None:
             for i in readers:
-                _write(self.folders[i], update.measured if i == readers[0] else _shared(update.measured))
+                measured = update.measured if i == readers[0] else _shared(update.measured)
+                _write(self.folders[i], _by_states_of(self.configurations[i], measured))
         self.tell(update)
         if update.done:
             self.missing.subtract(readers)
@@ -226,6 +231,20 @@ def _write(folder: RunDirectory, measured: Measured) -> None:
         folder.add_timing(measured.timing)
 
 
+def _by_states_of(configuration: Configuration, measured: Measured) -> Measured:
+    """Full, which knows of no states, with its test images counted by the states of this configuration."""
+    starts = [state.past_classes for state in configuration.states]
+
+    def counted(row: Row) -> Row:
+        if not TRAINERS[row.trainer].at_once:
+            return row
+        matrix = measured.confusion[row.method]
+        right, images = (np.add.reduceat(of, starts).tolist() for of in (matrix.diagonal(), matrix.sum(1)))
+        return replace(row, correct_by_state=right, images_by_state=images)
+
+    return replace(measured, rows=[counted(row) for row in measured.rows])
+
+
 def _shared(measured: Measured) -> Measured:
     """The same state in another configuration: it was trained once, and this one did not wait for it."""
     rows = [replace(row, trained_epochs=0) for row in measured.rows]
@@ -253,6 +272,6 @@ def _summarised(configuration: Configuration, folder: RunDirectory, seconds: flo
     pairs = [(method, one.select) for one in trajectories_in(configuration) for method in one.methods]
     folder.sort(sorted(pairs, key=lambda pair: list(METHODS).index(pair[0])))
     rows = folder.rows()
-    summary = summarise(rows) | {"seconds": seconds, "world_size": configuration.experiment.machine.ranks}
+    summary = summarise(rows, folder.timing()) | {"seconds": seconds, "world_size": configuration.experiment.machine.ranks}
     write_text(folder.path / "summary.json", json.dumps(summary, indent=1) + "\n")
     return Results(folder.path, rows, summary)

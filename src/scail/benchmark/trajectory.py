@@ -82,25 +82,26 @@ class Trajectory:
         return Augmentation(self.configuration.experiment.recipe.padding, self.configuration.dataset.mirror)
 
     @cached_property
-    def images(self) -> tuple[int, ...]:
-        """For each state, how many images its training has: those of the new classes, and exemplars."""
+    def counts(self) -> tuple[tuple[int, ...], ...]:
+        """For each state, how many images of each class its training has: exemplars of past ones, all of new ones."""
         found, seen = [], list[int]()
         for state in self.states:
-            kept = sum(map(min, places(self.memory, len(seen)), seen)) if seen else 0
-            found.append(len(state.train_indices) + kept)
-            seen += [len(state.train_indices) // len(state.class_names)] * len(state.class_names)
+            past = len(seen)
+            kept = [*map(min, places(self.memory, past), seen)] if seen else []
+            seen += torch.bincount(state.train_labels - past, minlength=len(state.class_names)).tolist()
+            found.append((*kept, *seen[past:]))
         return tuple(found)
 
     @cached_property
     def epochs(self) -> tuple[int, ...]:
         """Epochs of each state, at most."""
-        each = zip(self.states, self.images, strict=True)
-        return tuple(self.training.epochs(state.index, images) for state, images in each)
+        return tuple(self.training.epochs(s.index, sum(of)) for s, of in zip(self.states, self.counts, strict=True))
 
-    @property
+    @cached_property
     def passes(self) -> tuple[int, ...]:
         """For each state, how many images its training goes through, at most: what it costs."""
-        return tuple(images * epochs for images, epochs in zip(self.images, self.epochs, strict=True))
+        each = zip(self.states, self.counts, strict=True)
+        return tuple(self.training.passes(s.index, of, s.past_classes, self.memory) for s, of in each)
 
     @property
     def trainings(self) -> dict[str, tuple[int, int]]:

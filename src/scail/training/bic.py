@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -76,6 +76,14 @@ class Bic(Trainer):
         """Stage 1 (stage 2 goes through a few stored scores only)."""
         return self.schedule.most_epochs(images) if state else self.first.epochs(state, images)
 
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: int) -> int:
+        """All images but those that are held out."""
+        of_past = sum(len(_positions(count)) for count in counts[:past])
+        giving = [count for count in counts[past:] if count > 1]
+        of_new = sum(map(_given, giving, places(_of_new(of_past, past, len(counts) - past), len(giving))))
+        kept = sum(counts) - of_past - of_new
+        return kept * self.epochs(state, kept)
+
     def settings(self, state: int) -> dict[str, object]:
         """Both stages: the corrected teacher makes the next state depend on stage 2."""
         if state == 0:
@@ -111,17 +119,31 @@ def held_out(task: Task) -> tuple[Tensor, Tensor]:
     """
     rows = [(task.labels == label).nonzero().flatten() for label in range(task.num_classes)]
     past, new = rows[: task.past_classes], range(task.past_classes, task.num_classes)
-    chosen = [of[[p for p in range(1, len(of)) if p == 1 or p % 10 == 0]] for of in past]
-    of_past = sum(map(len, chosen))
-    of_new = max(1, round(of_past * len(new) / len(past))) if of_past else 0
+    chosen = [of[_positions(len(of))] for of in past]
+    of_new = _of_new(sum(map(len, chosen)), len(past), len(new))
     giving = [label for label in new if len(rows[label]) > 1]
     for label, count in zip(giving, places(of_new, len(giving)), strict=True):
         order = torch.randperm(len(rows[label]), generator=generator_for(task.seed, "held out", label))
-        chosen.append(rows[label][order[: min(count, len(order) // 2)]])
+        chosen.append(rows[label][order[: _given(len(order), count)]])
     away = torch.cat(chosen)
     kept = torch.ones(len(task.labels), dtype=torch.bool)
     kept[away] = False
     return kept.nonzero().flatten(), away
+
+
+def _positions(count: int) -> list[int]:
+    """Of so many exemplars, best first, those that are held out."""
+    return [p for p in range(1, count) if p == 1 or p % 10 == 0]
+
+
+def _of_new(of_past: int, past: int, new: int) -> int:
+    """Images of new classes that are held out, all together."""
+    return max(1, round(of_past * new / past)) if of_past else 0
+
+
+def _given(images: int, asked: int) -> int:
+    """What a new class gives: never more than half of it."""
+    return min(asked, images // 2)
 
 
 def _corrected_layer(teacher: Network, carried: object, device: torch.device) -> Network:

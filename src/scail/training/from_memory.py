@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +26,11 @@ class FromMemory(Joint):
     def train(self, task: Task) -> Network:
         """A fresh network, trained on the memory."""
         return super().train(task.of(kept_rows(task)))
+
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: int) -> int:
+        """Only what the memory keeps."""
+        kept = sum(map(min, counts, places(budget, len(counts))))
+        return kept * self.epochs(state, kept)
 
     def settings(self, state: int) -> dict[str, object]:
         """What decides the result."""

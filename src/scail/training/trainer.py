@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol, Self
 
 from torch import Tensor
@@ -52,6 +52,14 @@ class Trainer(Protocol):
     def epochs(self, state: int, images: int) -> int:
         """How many epochs a state with so many images takes at most; 0: nothing is trained."""
         ...
+
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: int) -> int:
+        """How many images this state's training goes through at most, each epoch counted.
+
+        `counts`: images at hand of each class, exemplars for the first `past` ones, of at most `budget`. Where nothing
+        is trained, each image is seen once, for its features.
+        """
+        return sum(counts) * max(1, self.epochs(state, sum(counts)))
 
     def settings(self, state: int) -> dict[str, object]:
         """Everything that decides the result of this state, and nothing else: it goes into the state's key."""
