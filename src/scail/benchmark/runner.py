@@ -44,7 +44,7 @@ Engine = Callable[[Sequence[Trajectory], str, Receive], None]
 
 def run_experiment(
     experiment: Experiment,
-    out: Path | None = None,
+    out: str | Path | None = None,
     *,
     seeds: int = 1,
     store: str | Path | None = None,
@@ -52,19 +52,21 @@ def run_experiment(
     begin: Begin = lambda trajectories: None,
     receive: Receive = lambda update: None,
 ) -> Results:
-    """Run a configuration, for `seeds` seeds from the experiment's own on, and write everything under `out`.
+    """Run a configuration, for `seeds` seeds from the experiment's own on, and write the results under `out`.
 
-    With several seeds each has a directory of its own, and `out` holds the means. `jobs` is the number of processes.
-    `begin` and `receive` are told what will be done and what happens, on rank 0.
+    `scail.write_report(results)` makes page, tables and figures of them, as `scail run` does. With several seeds each
+    has a directory of its own, and `out` holds the means. `jobs` is the number of processes. `begin` and
+    `receive` are told what will be done and what happens, on rank 0.
     """
     check_counts(experiment, seeds, jobs)
+    place = None if out is None else Path(out)
     with joined(experiment.machine) as ranks:
         configurations = ranks.together(lambda: _configurations(experiment, seeds))
-        out = ranks.decided(lambda: out or new_run_folder(experiment))
+        folder = ranks.decided(lambda: place or new_run_folder(experiment))
         if seeds == 1:
-            alone = [replace(configurations[0], folder=out)]
+            alone = [replace(configurations[0], folder=folder)]
             return run_configurations(alone, store=store, jobs=jobs, begin=begin, receive=receive, ranks=ranks)[0]
-        return _run_seeds(configurations, out, store, jobs, begin, receive, ranks)
+        return _run_seeds(configurations, folder, store, jobs, begin, receive, ranks)
 
 
 def check_counts(experiment: Experiment, seeds: int, jobs: int | None) -> None:

@@ -201,9 +201,9 @@ def _grid_folder(out: Path, settled: Grid, name: str) -> Iterator[None]:
 
 
 def _write_results(archive: Archive | None, results: Results) -> None:
-    from scail.cli.run import write_report
+    from scail.report.write import write_end
 
-    write_report(results.directory, results.summary, [results.directory])
+    write_end(results.directory)
     _keep(archive, results.directory)
 
 

@@ -115,9 +115,13 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One configuration. Make one from a recipe: `quick("digits").but(states=5, memory="1%")`."""
+    """One configuration. Without a recipe it has that of `quick`, for a CPU.
 
-    recipe: Recipe
+    >>> Experiment(dataset="digits").but(states=5, memory="10%").recipe.name
+    'quick'
+    """
+
+    recipe: Recipe = None  # type: ignore[assignment]  # never None: see below
     """Network and schedules."""
     dataset: str = asked("glyphs")
     data: DataSettings = DataSettings()
@@ -129,6 +133,12 @@ class Experiment:
     machine: Machine = Machine()
     keep_features: bool = way(False)
     """Keep the features of the test images in the store: other heads are then scored without the network."""
+
+    def __post_init__(self) -> None:
+        if self.recipe is None:
+            from scail.config.recipes import quick  # it makes experiments
+
+            object.__setattr__(self, "recipe", quick(self.dataset).recipe)
 
     def but(self, **given: Any) -> Experiment:
         """The same with other values, by name, in whatever part they stand; schedules as `first_schedule`, ...

@@ -9,14 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from scail.report.drawing import save
-from scail.report.figures import write_figures
+from scail.report.figures import PAPERS, write_figures
 from scail.report.figures_grid import draw_series, series
 from scail.report.grid import grid_table
 from scail.report.page_html import write_page
 from scail.report.protocol import Comparison, compare
-from scail.report.runs import read_runs
-from scail.report.table import table_of
+from scail.report.runs import read_report_run, read_runs
+from scail.report.table import markdown_table, table_of
 from scail.report.tabular import FORMS, Tabular
+from scail.results.results import Results
 from scail.storage.atomic import write_text
 from scail.storage.lock import claim
 
@@ -24,8 +25,22 @@ _OURS = {"report.html", "config.json", "grid.json"}
 """A folder that holds one of these is a run's, a grid's or a report's."""
 
 
-def write_report(places: Sequence[Path], out: Path, formats: Sequence[str]) -> Path:
-    """Page, figures and tables of all runs at these places, into `out`; gives the page's path."""
+def write_report(
+    runs: Results | str | Path | Sequence[Results | str | Path],
+    out: str | Path | None = None,
+    formats: Sequence[str] = ("pdf", "svg", "png"),
+) -> Path:
+    """Page, figures and tables of runs (results, or folders of `scail run` and `scail grid`); gives the page's path.
+
+    `out`: where they go; None: into the run's own folder, if there is only one. No `formats`: no figures.
+    """
+    several = [runs] if isinstance(runs, Results | str | Path) else [*runs]
+    places = [one.directory if isinstance(one, Results) else Path(one) for one in several]
+    if not places:
+        raise ValueError("no run was given; give results, or folders of `scail run` or `scail grid`")
+    if out is None and len(places) > 1:
+        raise ValueError("several runs: say where the report goes, with out=")
+    out = places[0] if out is None else Path(out)
     check_place(out)
     comparisons = compare(read_runs(places))
     page = write_page(comparisons, unfinished(places))
@@ -36,7 +51,27 @@ def write_report(places: Sequence[Path], out: Path, formats: Sequence[str]) -> P
             write_text(out / "tables" / f"{table.name}.{ending}", form(table))
     _draw(comparisons, out / "figures", formats)
     write_text(out / "report.html", page)
+    _write_table(out)
     return out / "report.html"
+
+
+def write_end(run: Path, seeds: Sequence[Path] = ()) -> Path:
+    """What a run leaves when it ends: the paper's figures (of each seed), the page, then the table; gives the page.
+
+    Where the table is, all of it is there.
+    """
+    for one in seeds or [run]:
+        write_figures(read_report_run(one), one / "figures", ["png"], PAPERS)
+    page = write_page_of(run)
+    _write_table(run)
+    return page
+
+
+def _write_table(run: Path) -> None:
+    """The table of a run, or of its seeds together, in its own folder; a grid's or a comparison's is another."""
+    if (run / "summary.json").is_file():
+        summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+        write_text(run / "table.md", markdown_table(summary))
 
 
 def write_page_of(place: Path) -> Path:
