@@ -152,11 +152,12 @@ def test_what_is_counted_as_cost_follows_from_the_method(measured, tiny):
     assert measured.summary["full"]["cost"]["bytes_kept"] == 6 * 20 * 64
 
 
-def test_the_images_of_a_training_are_counted_before_it(tiny, tmp_path):
+@pytest.mark.parametrize("memory", [12, "3/class"])
+def test_the_images_of_a_training_are_counted_before_it(tiny, tmp_path, memory):
     """What a trainer says that it goes through, against what its loop reports."""
     from lightning_fabric import Fabric
 
-    for trajectory in trajectories_in(settle(tiny)):
+    for trajectory in trajectories_in(settle(tiny.but(memory=memory, select=("random",)))):
         seen = defaultdict(int)
 
         def count(state, progress, seen=seen):
@@ -166,6 +167,9 @@ def test_the_images_of_a_training_are_counted_before_it(tiny, tmp_path):
                               Watch(progress=count)))  # fmt: skip
         trained = [passes if epochs else 0 for passes, epochs in zip(trajectory.passes, trajectory.epochs, strict=True)]
         assert [seen[step.state.index] for step in steps] == trained, trajectory.name
+        if memory != 12 and trajectory.memory:
+            kept = [[len(rows) for rows in step.learned.memory.exemplars] for step in steps]
+            assert kept == [[3] * 2, [3] * 4, [3] * 6], trajectory.name
 
 
 def comparable(results):

@@ -9,7 +9,7 @@ images of past classes, if there are any.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -77,9 +77,9 @@ def remember(
 ) -> Learned:  # fmt: skip
     """The learner after this state. No images are needed: what is kept was seen in training.
 
-    A past class of which more than its exemplars took part has its memory reconsidered: the best of all of them stay.
+    Where more images of a past class than its exemplars took part, the best of all of them stay. A memory may grow.
     """
-    memory = before.memory if before else Memory(budget)
+    memory = replace(before.memory, budget=max(budget, before.memory.budget)) if before else Memory(budget)
     choose = _Choice(select, memory.budget, seed)
     seen_again = _orders_of_past_classes(trained, memory, choose)
     memory = memory.reorder(seen_again).add(

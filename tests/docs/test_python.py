@@ -28,7 +28,9 @@ def done(tmp_path_factory):
 def test_a_run_leaves_what_the_command_leaves(done):
     names, printed, place = done
     folder = place / "runs" / "digits"
-    assert names["page"].resolve() == (folder / "report.html").resolve() or names["page"] == Path("runs/digits/report.html")
+    assert names["page"].resolve() == (folder / "report.html").resolve() or names["page"] == Path(
+        "runs/digits/report.html"
+    )
     assert (folder / "report.html").is_file()
     assert {"table.md", "summary.json", "figures", "tables"} <= {path.name for path in folder.iterdir()}
     assert "ScaIL herding" in printed

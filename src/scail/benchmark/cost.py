@@ -52,7 +52,7 @@ class Costs:
         """Images that the training went through: of one that ended early, in proportion to its epochs."""
         k = step.state.index
         most, planned = self.trajectory.epochs[k], self.trajectory.passes[k]
-        return round(planned * step.epochs / most) if most and step.epochs is not None else planned
+        return min(planned, round(planned * step.epochs / most)) if most and step.epochs is not None else planned
 
     def _of_backbone(self, step: Step) -> dict[str, int]:
         """Parameters and operations of the network without its linear layer."""

@@ -121,7 +121,8 @@ class _Walk:
             stop_asked=self.watch.stop_asked,
             checkpoint=self.store.checkpoint(key),
             past_classes=state.past_classes,
-            budget=self.trajectory.memory,
+            budget=self.trajectory.budget(state.past_classes),
+            budget_after=self.trajectory.budget(state.num_classes),
             carried=before.carried if before else {},
             exemplars=len(memory),
             exemplar_features_ED=before.evidence.exemplar_features_ED if before else None,
@@ -166,7 +167,7 @@ class _Walk:
         # Rows are of this data set as it is now: in the one that the state was trained on they may stand elsewhere.
         trained = replace(trained, new_indices=state.train_indices, exemplar_indices=_memory(before).indices)
         carried = self._complete(state, task, trained, key)
-        return remember(trained, before, of.select or "random", of.memory, task.seed, carried)
+        return remember(trained, before, of.select or "random", of.budget(state.num_classes), task.seed, carried)
 
     def _train(self, state: State, task: Task, before: Learned | None) -> tuple[Trained, dict[str, Any]]:
         """Train this state, going on from its checkpoint where there is one; also gives what was measured meanwhile."""

@@ -203,6 +203,7 @@ def config_of(configuration: Configuration) -> dict[str, Any]:
     return {
         "experiment": experiment.record(),
         "memory": configuration.memory,
+        **({} if configuration.per_class is None else {"memory_per_class": configuration.per_class}),
         "class_order": [name for state in states for name in state.class_names],
         "state_sizes": [len(state.class_names) for state in states],
         "dataset": {
@@ -274,6 +275,9 @@ def _summarised(configuration: Configuration, folder: RunDirectory, seconds: flo
     pairs = [(method, one.select) for one in trajectories_in(configuration) for method in one.methods]
     folder.sort(sorted(pairs, key=lambda pair: list(METHODS).index(pair[0])))
     rows = folder.rows()
-    summary = summarise(rows, folder.timing()) | {"seconds": seconds, "world_size": configuration.experiment.machine.ranks}
+    summary = summarise(rows, folder.timing()) | {
+        "seconds": seconds,
+        "world_size": configuration.experiment.machine.ranks,
+    }
     write_text(folder.path / "summary.json", json.dumps(summary, indent=1) + "\n")
     return Results(folder.path, rows, summary)

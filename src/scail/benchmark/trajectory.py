@@ -87,7 +87,7 @@ class Trajectory:
         found, seen = [], list[int]()
         for state in self.states:
             past = len(seen)
-            kept = [*map(min, places(self.memory, past), seen)] if seen else []
+            kept = [*map(min, places(self.budget(past), past), seen)] if seen else []
             seen += torch.bincount(state.train_labels - past, minlength=len(state.class_names)).tolist()
             found.append((*kept, *seen[past:]))
         return tuple(found)
@@ -100,8 +100,15 @@ class Trajectory:
     @cached_property
     def passes(self) -> tuple[int, ...]:
         """For each state, how many images its training goes through, at most: what it costs."""
-        each = zip(self.states, self.counts, strict=True)
-        return tuple(self.training.passes(s.index, of, s.past_classes, self.memory) for s, of in each)
+        return tuple(
+            self.training.passes(s.index, of, s.past_classes, (self.budget(s.past_classes), self.budget(s.num_classes)))
+            for s, of in zip(self.states, self.counts, strict=True)
+        )
+
+    def budget(self, classes: int) -> int:
+        """B when so many classes are known."""
+        each = self.configuration.per_class
+        return self.memory if each is None or self.memory == 0 else each * classes
 
     @property
     def trainings(self) -> dict[str, tuple[int, int]]:
@@ -191,5 +198,7 @@ def facts_of(
     if machine.ranks > 1:
         facts |= {"ranks": machine.ranks, "sync_batch_norm": machine.sync_batch_norm}
     if state.index or trajectory.training.from_memory:
-        facts |= {"select": trajectory.select, "memory": trajectory.memory, "selection": SELECTION_VERSION}
+        each = trajectory.configuration.per_class if trajectory.memory else None
+        memory = trajectory.memory if each is None else f"{each}/class"
+        facts |= {"select": trajectory.select, "memory": memory, "selection": SELECTION_VERSION}
     return facts

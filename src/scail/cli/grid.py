@@ -51,9 +51,12 @@ class GridCommand(CommandOptions, TrainingOptions, _Which):
     configurations, and options given here replace those of the file:
 
       dataset: cifar100
+      methods: [ft, scail]    # both, in every configuration
       states: [10, 20]
       memory: [2%, 1%]
       seed: [1, 2, 3]
+
+    A list of lists, as methods: [[ft, scail], [icarl]], is a configuration for each.
 
     Try one of these; the first needs no data:
 
@@ -218,7 +221,7 @@ def _keep(archive: Archive | None, run: Path) -> None:
 
 
 def _print_tables(out: Path, ran: Sequence[Configuration], archive: Archive | None, console: Console) -> None:
-    from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid
+    from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid, telling
     from scail.report.write import write_page_of
     from scail.storage.atomic import write_text
 
@@ -226,7 +229,7 @@ def _print_tables(out: Path, ran: Sequence[Configuration], archive: Archive | No
     write_text(out / "table.md", markdown_grid(found))
     for dataset, columns in found.items():
         console.print(rich_grid(dataset, columns))
-        console.print(grid_caption(columns), highlight=False, soft_wrap=True)
+        console.print(grid_caption(columns, telling(columns)), highlight=False, soft_wrap=True)
     text = f"{len(ran)} configurations were run. Results: {out}/; beside the published ones: scail paper {out}"
     console.print(text, highlight=False, soft_wrap=True)
     if any(out.glob("*/summary.json")):  # else all of it was measured elsewhere, and kept as rows only

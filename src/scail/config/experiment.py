@@ -75,7 +75,7 @@ class ExemplarSettings:
     """What is kept of past classes."""
 
     memory: int | str = asked("2%")
-    """B, the exemplars in memory over all classes: a number, or a share of the training images."""
+    """B, the exemplars in memory: a number over all classes, or as `scail.config.memory_size` reads it."""
     select: tuple[Select, ...] | None = asked(None)
     """How exemplars are chosen; None: both ways on FT's trajectory, and as in its own paper for every other method."""
 

@@ -31,7 +31,8 @@ class StreamOptions:
     first_state: Annotated[str | None, tyro.conf.arg(metavar="N|half")] = None
     """How many classes state 0 has, if more than the others: a number, or half. The other states share the rest."""
     memory: Annotated[str, tyro.conf.arg(metavar="B")] = "2%"
-    """B, how many images of past classes are kept in all: a number, or a share of the training images."""
+    """B, how many images of past classes are kept in all: a number, or a share of the training images.
+    20/class: as many of each class, from the start. 4MB: as many as fit, as raw pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,13 +182,13 @@ def experiment_of(options: RunOptions) -> Experiment:
     experiment = RECIPES[recipe](options.dataset)
     schedules = _with_numbers(options, experiment.recipe.schedules)
     states = _numbers("--states", options.states, "a number, or sizes as 50,10,10")
-    memory = options.memory
+    memory = options.memory.strip()
     selects: tuple[Select, ...] | None = None
     if options.select is not None and options.select != "both":
         selects = (options.select,)
     asked: dict[str, Any] = {
         "states": states[0] if len(states) == 1 else states, "first_state": _first_state(options.first_state),
-        "memory": memory if memory.endswith("%") else _number("--memory", memory, "a number, or a share as 2%"),
+        "memory": memory if not memory.lstrip("-").isdigit() else int(memory),
         "methods": tuple(name.strip() for name in _or(options.methods, "all").split(",") if name.strip()),
         "select": selects, "candidates": _candidates(options.candidates, experiment.heads.candidates),
         "as_published": options.as_published, "keep_past_rows": options.keep_past_rows, "tune": options.tune,

@@ -1,7 +1,8 @@
 """A run's results on disk: one JSON line per (method, selection, state), and what belongs to them.
 
 A run directory holds `config.json` (the whole configuration), `results.jsonl` (the lines), `classes.jsonl` (test images
-of each class, and how many are right), `weights.jsonl` (ranked weights of each trajectory), `memory.jsonl` and `exemplars/` (how many exemplars each class has, and thumbnails),
+of each class, and how many are right), `weights.jsonl` (ranked weights of each trajectory), `memory.jsonl` and
+`exemplars/` (how many exemplars each class has, and thumbnails),
 `timing.jsonl`, `confusion/` (a matrix per state), `summary.json`, `table.md`, `figures/` and `report.html`.
 """
 

@@ -55,12 +55,12 @@ class Balanced(Trainer):
         """Both steps."""
         return self.fine_tune.epochs(state, images) + (self.schedule.most_epochs(images) if state else 0)
 
-    def passes(self, state: int, counts: Sequence[int], past: int, budget: int) -> int:
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: tuple[int, int]) -> int:
         """Fine tuning on all images, then the balanced step on few."""
         found = self.fine_tune.passes(state, counts, past, budget)
         if state == 0:
             return found
-        few = sum(min(count, _each(budget, past)) for count in counts)
+        few = sum(min(count, _each(budget[0], past)) for count in counts)
         return found + few * self.schedule.most_epochs(few)
 
     def settings(self, state: int) -> dict[str, object]:

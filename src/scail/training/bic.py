@@ -76,7 +76,7 @@ class Bic(Trainer):
         """Stage 1 (stage 2 goes through a few stored scores only)."""
         return self.schedule.most_epochs(images) if state else self.first.epochs(state, images)
 
-    def passes(self, state: int, counts: Sequence[int], past: int, budget: int) -> int:
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: tuple[int, int]) -> int:
         """All images but those that are held out."""
         of_past = sum(len(_positions(count)) for count in counts[:past])
         giving = [count for count in counts[past:] if count > 1]

@@ -53,11 +53,11 @@ class Trainer(Protocol):
         """How many epochs a state with so many images takes at most; 0: nothing is trained."""
         ...
 
-    def passes(self, state: int, counts: Sequence[int], past: int, budget: int) -> int:
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: tuple[int, int]) -> int:
         """How many images this state's training goes through at most, each epoch counted.
 
-        `counts`: images at hand of each class, exemplars for the first `past` ones, of at most `budget`. Where nothing
-        is trained, each image is seen once, for its features.
+        `counts`: images at hand of each class, exemplars for the first `past` ones. `budget`: B before and after the
+        state. Where nothing is trained, each image is seen once, for its features.
         """
         return sum(counts) * max(1, self.epochs(state, sum(counts)))
 
