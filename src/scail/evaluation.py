@@ -58,6 +58,19 @@ def gap_to_full(accuracies: Sequence[float], full: float | Sequence[float]) -> f
     return sum((a - f) / (100 - f) for a, f in zip(accuracies, fulls, strict=True)) / len(fulls)
 
 
+def pareto_front(costs: Sequence[float], values: Sequence[float]) -> list[int]:
+    """Those that nothing beats: whatever costs no more has a lower value. From the cheapest to the best.
+
+    >>> pareto_front([1, 2, 3, 3, 9], [50, 40, 60, 70, 70])
+    [0, 3]
+    """
+    front = list[int]()
+    for i in sorted(range(len(costs)), key=lambda i: (costs[i], -values[i])):
+        if not front or values[i] > values[front[-1]]:
+            front.append(i)
+    return front
+
+
 ERROR_KINDS = ("c(p)", "e(p,p)", "e(p,n)", "c(n)", "e(n,n)", "e(n,p)")
 """Test images of past (p) and new (n) classes: correct, taken for another past class, for another new class."""
 

@@ -26,6 +26,6 @@ from scail.moments import Moments
 
 __all__ = [
     "Evidence", "LinearHead", "Moments", "bic", "duet", "evidence_of", "fetril", "ft", "ft_init", "ft_init_l2", "ft_l2",
-    "ft_nem", "ft_ridge", "ft_slda", "ft_wa", "icarl_duet", "il2m", "ncm", "ncm_left_out", "prior", "ridge", "ridge_left_out",
-    "scail", "scale_past_weights", "siw", "siw_mc", "slda", "slda_left_out", "svm", "tau_norm",
+    "ft_nem", "ft_ridge", "ft_slda", "ft_wa", "icarl_duet", "il2m", "ncm", "ncm_left_out", "prior", "ridge",
+    "ridge_left_out", "scail", "scale_past_weights", "siw", "siw_mc", "slda", "slda_left_out", "svm", "tau_norm",
 ]  # fmt: skip

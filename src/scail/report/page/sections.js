@@ -1,7 +1,7 @@
 // The sections of the page, each from the run that is chosen.
 
 const data = JSON.parse(byId("data").textContent);
-const chosen = { configuration: 0, run: 0, metric: "top5", shown: new Set() };
+const chosen = { configuration: 0, run: 0, metric: "top5", shown: new Set(), measure: 0, cost: 2 };
 const configuration = () => data.configurations[chosen.configuration];
 const run = () => data.runs[configuration().runs[chosen.run]];
 const incremental = (line) => line.method !== "full";
