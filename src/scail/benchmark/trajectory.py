@@ -111,10 +111,23 @@ class Trajectory:
         return self.memory if each is None or self.memory == 0 else each * classes
 
     @property
-    def trainings(self) -> dict[str, tuple[int, int]]:
-        """Keys of the states that are trained, with epochs and images; DeeSIL's later ones are not."""
-        known = zip(self.keys, self.epochs, self.passes, strict=True)
-        return {key: (epochs, passes) for key, epochs, passes in known if epochs}
+    def looks(self) -> tuple[int, ...]:
+        """For each state, images that a network only looks at to learn: for their features, and as a teacher."""
+        taught = TRAINERS[self.trainer].taught
+        each = zip(self.states, self.counts, self.epochs, self.passes, strict=True)
+        return tuple(sum(of) + (p if taught and epochs and s.index else 0) for s, of, epochs, p in each)
+
+    @property
+    def tests(self) -> int:
+        """Test images that are looked at, over all states."""
+        new = [len(state.test_indices) for state in self.states]
+        return sum(n * (len(new) - k) for k, n in enumerate(new))
+
+    @property
+    def trainings(self) -> dict[str, tuple[int, int, int]]:
+        """Keys of the states that are trained, with epochs, images and looks; DeeSIL's later ones are not."""
+        known = zip(self.keys, self.epochs, self.passes, self.looks, strict=True)
+        return {key: (epochs, passes, looks) for key, epochs, passes, looks in known if epochs}
 
     @property
     def reading(self) -> Reading:

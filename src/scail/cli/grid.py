@@ -40,8 +40,8 @@ class GridCommand(CommandOptions, TrainingOptions, _Which):
     """Run all configurations of a table or figure of the paper, or of a file of your own.
 
     First comes a plan: how many trainings there are, how many are saved because configurations and methods share them,
-    and how long they take here. Then every trajectory is trained once. Each configuration has a folder of results below
-    --out. After Ctrl-C or a crash the same command goes on. `scail paper DIR` compares the results with the published
+    and how long they take here. Then each way of training goes once through all states (a trajectory), and all its
+    methods are read from it. Each configuration has a folder of results below --out. After Ctrl-C or a crash the same command goes on. `scail paper DIR` compares the results with the published
     ones.
 
     NAME is table1 (all methods, five configurations of Z and B), table2 (errors on ILSVRC), supp-errors (errors on all

@@ -147,7 +147,8 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     passes, window: numbers of images; gain: a share; divide_by_state: yes or no; milestones: epochs with a plus
     between, as 30+60; decay: plateau, steps, cosine or settle, which ends when the loss no longer falls."""
     keep_past_rows: bool = False
-    """Fine tuning: past classes keep their rows of the linear layer. Without this, each state begins a new layer."""
+    """Fine tuning: past classes keep their rows of the linear layer, a row being the weights of one class.
+    Without this, each state begins a new layer."""
     candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
     """ScaIL: how many past classes can be predicted for an image: a number, or all. Default: 10."""
     as_published: bool = False

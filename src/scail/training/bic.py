@@ -32,6 +32,7 @@ class Bic(Trainer):
     title = "BiC"
     schedules = ("bic_first", "bic", "bic_correction")
     holds_out = True
+    taught = True
     first: Joint
     schedule: Schedule
     """Stage 1."""

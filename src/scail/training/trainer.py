@@ -33,6 +33,8 @@ class Trainer(Protocol):
     """The network never moves after state 0, and has no layer of its own: features stay true, and are taken once."""
     from_memory: ClassVar[bool] = False
     """Trains on random exemplars and on nothing else: the memory decides state 0, too."""
+    taught: ClassVar[bool] = False
+    """The network of the state before looks at every image too, in all states but the first."""
     holds_out: ClassVar[bool] = False
     """Holds exemplars out of the training, and so needs two of a class."""
 

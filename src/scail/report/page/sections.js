@@ -199,7 +199,7 @@ function showConfusion() {
 
 function showTiming() {
   const { timing } = run(), host = byId("timing-bars");
-  byId("timing-note").textContent = timing.length ? "Of each trajectory in this run: learning state by state (blue), and measuring all its methods (orange). A state without epochs came from the store (or has an SVM in place of a network)." : "";
+  byId("timing-note").textContent = timing.length ? "Of each trajectory (one way of training that goes through all states) in this run: learning state by state (blue), and measuring all its methods (orange). A state without epochs came from the store (or has an SVM in place of a network)." : "";
   if (!timing.length) return show(host, el("p", { class: "hint" }, recorded));
   const totals = timing.map((one) => sum(one.seconds) + sum(one.evaluation)), longest = Math.max(...totals) || 1;
   return show(host, ...timing.map((one, n) => {
