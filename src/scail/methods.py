@@ -74,7 +74,7 @@ METHODS: dict[str, Method] = {
     "e2e": Method("E2E", "end-to-end: FT^BAL with distillation", heads.ft, "e2e", "random", needs_exemplars=True),
     "ft_nomem": Method("FT^noMem", "fine tuning without a memory", heads.ft, without_memory=True),
     "ft_wa": Method("FT^WA", "new rows as long as past ones", heads.ft_wa, in_paper=False),
-    "prior": Method("prior", "scores corrected by how many images each class was trained with", heads.prior, in_paper=False),
+    "prior": Method("prior", "training shares taken out of the scores", heads.prior, in_paper=False),
     "tau_norm": Method("tau-norm", "rows divided by a power of their length", heads.tau_norm, in_paper=False),
     "il2m": Method("IL2M", "past scores lifted where a new class would win", heads.il2m, in_paper=False),
     "siw": Method("SIW", "standardised initial weights", heads.siw, in_paper=False),
@@ -85,9 +85,9 @@ METHODS: dict[str, Method] = {
     "ft_ridge": Method(
         "FT^ridge", "ridge regression on features", heads.ft_ridge, needs_exemplars=True, in_paper=False
     ),
-    "duet": Method("duet", "two heads, SIW^mc and ridge, whose scores are added", heads.duet, needs_exemplars=True, in_paper=False),
+    "duet": Method("duet", "SIW^mc and ridge, added", heads.duet, needs_exemplars=True, in_paper=False),
     "icarl_duet": Method(
-        "iCaRL^duet", "two heads, FT^distill and iCaRL, whose scores are added", heads.icarl_duet, "distill", "herding", needs_exemplars=True,
+        "iCaRL^duet", "FT^distill and iCaRL, added", heads.icarl_duet, "distill", "herding", needs_exemplars=True,
         in_paper=False,
     ),
     "ncm": Method(

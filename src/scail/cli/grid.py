@@ -41,8 +41,8 @@ class GridCommand(CommandOptions, TrainingOptions, _Which):
 
     First comes a plan: how many trainings there are, how many are saved because configurations and methods share them,
     and how long they take here. Then each way of training goes once through all states (a trajectory), and all its
-    methods are read from it. Each configuration has a folder of results below --out. After Ctrl-C or a crash the same command goes on. `scail paper DIR` compares the results with the published
-    ones.
+    methods are read from it. Each configuration has a folder of results below --out. After Ctrl-C or a crash the same
+    command goes on. `scail paper DIR` compares the results with the published ones.
 
     NAME is table1 (all methods, five configurations of Z and B), table2 (errors on ILSVRC), supp-errors (errors on all
     data sets), supp-nomem (no memory), supp-distill (fifty states) or figures.
