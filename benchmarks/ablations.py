@@ -68,7 +68,7 @@ def measure(seed: int, store: Store) -> dict[str, tuple[float, float]]:
     asked = {"classes": 50, "states": 5, "memory": 100, "tune": True, "held_out": 0.1}
     experiment = cifar100_cpu().but(seed=seed, methods=("ft",), select=("herding",), **asked)
     (trajectory,) = trajectories_in(settle(experiment))
-    dataset, machine = trajectory.configuration.dataset, experiment.machine
+    dataset, machine = trajectory.configuration.dataset, trajectory.configuration.experiment.machine
     torch.set_num_threads(machine.threads)
     found: dict[str, list[tuple[float, float]]] = {}
     for step in steps_of(trajectory, store, fabric_of(machine), Watch()):

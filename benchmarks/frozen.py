@@ -1,6 +1,7 @@
 """How good frozen methods are with few images: accuracy, calibration, and telling the unknown; without forgetting.
 
-`python -m benchmarks.frozen DATASET` (cifar100, glyphs, digits); three draws of the images. Nothing here is a training:
+`python -m benchmarks.frozen DATASET` (cifar100, glyphs, digits); three draws of the images. A second word names another
+network or size, as efficientnet-lite0@128 or efficientnet-lite2@224. Nothing here is a training:
 heads are computed from features that are taken once and kept in the cache.
 """
 
@@ -31,10 +32,10 @@ POOL, TEST, SEEDS = 200, 50, 3
 """Images of a class that are drawn from, test images of a class, draws."""
 
 
-def features_of(name: str) -> tuple[dict[str, Tensor], Network]:
+def features_of(name: str, network_name: str) -> tuple[dict[str, Tensor], Network]:
     """Features of a part of the data, and the network."""
     data = load_dataset(name)
-    network = start_network(PRETRAINED_NETWORK, "pretrained", data.train.images.shape[1])
+    network = start_network(network_name, "pretrained", data.train.images.shape[1])
 
     def make() -> dict[str, Tensor]:
         found = {}
@@ -118,10 +119,10 @@ def row(values: list[list[float]]) -> str:
     )
 
 
-def main(name: str) -> None:
+def main(name: str, network_name: str = PRETRAINED_NETWORK) -> None:
     """Print the tables."""
     torch.set_num_threads(1)
-    kept, network = features_of(name)
+    kept, network = features_of(name, network_name)
     classes = int(kept["train_labels"].max()) + 1
     test = (kept["test_features"], kept["test_labels"])
     draw = generator_for(1, "projection")
@@ -156,4 +157,4 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "cifar100")
+    main(*sys.argv[1:] or ["cifar100"])

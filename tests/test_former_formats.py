@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from scail.benchmark.grid_file import file_grid
 from scail.benchmark.runner import config_of
 from scail.benchmark.trajectory import data_of_state, facts_of, trajectories_in
 from scail.cli.main import main
+from scail.config import Experiment, Schedule, Schedules
 from scail.config.options import RunOptions, experiment_of
+from scail.config.recipes import RECIPES
 from scail.results.archive import Archive
 from scail.storage.store import key_of
 
@@ -34,8 +37,29 @@ precision: 32-true
 """
 
 
+TRAINED_ANEW = {
+    "distill": "its rate goes by the number of outputs, where these are few",
+    "bic": "what is held out is drawn at random, and never trained on",
+    "e2e": "its exemplars are chosen by herding",
+}
+"""Trainers whose numbers are others now."""
+
+
 def record(path: Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(autouse=True)
+def _recipe_of_0_1(monkeypatch):
+    """The recipe quick with the schedules that it had then; other numbers have other keys."""
+    then, now = RECIPES["quick"], record(BEFORE / "recipe-quick.json")
+    schedules = Schedules({name: Schedule(**{**values, "milestones": ()}) for name, values in now.items()})
+
+    def quick(dataset: str) -> Experiment:
+        found = then(dataset)
+        return replace(found, recipe=replace(found.recipe, schedules=schedules))
+
+    monkeypatch.setitem(RECIPES, "quick", quick)
 
 
 def test_the_same_options_ask_for_the_same_experiment_and_the_states_have_the_same_keys(monkeypatch):
@@ -55,6 +79,8 @@ def test_the_same_options_ask_for_the_same_experiment_and_the_states_have_the_sa
     monkeypatch.setattr("scail.training.frozen_svm.version", lambda name: solver.removeprefix("scikit-learn "))
     found = {}
     for trajectory in trajectories_in(settle(experiment.but(precision="32-true"))):
+        if trajectory.trainer in TRAINED_ANEW:
+            continue
         keys: list[str] = []
         for state in trajectory.states:
             data = data_of_state(trajectory.configuration.dataset, state)

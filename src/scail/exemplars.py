@@ -5,7 +5,7 @@ Shapes: N images of one class, D features.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,10 @@ from torch.nn import functional as F
 from scail.runtime.seeds import generator_for
 
 SELECTION_VERSION = 1  # raise it when a change makes other exemplars: states trained with them are then not reused
+
+
+Selection = Callable[[Tensor, int], Tensor]
+"""selection(features, count) -> indices: a way to choose exemplars, as `herding_order` is one."""
 
 
 def places(budget: int, num_classes: int) -> list[int]:
@@ -77,6 +81,30 @@ def exemplar_draw(seed: int, label: int) -> Generator:
     return generator_for(seed, "exemplars", label)
 
 
+def aside_places(count: int) -> list[int]:
+    """Which of `count` exemplars of a class no training sees, where a trainer holds some out: a tenth, rounded up.
+
+    Always the same places, so that an image stays held out however small the memory of its class becomes. A single
+    exemplar is trained on.
+
+    >>> aside_places(1), aside_places(10), aside_places(21)
+    ([], [1], [1, 10, 20])
+    """
+    return [place for place in range(1, count) if place == 1 or place % 10 == 0]
+
+
+def with_aside(order: Tensor, aside: Tensor) -> Tensor:
+    """The order of a class, with images that were never trained on at the places that are held out.
+
+    >>> with_aside(torch.tensor([5, 6, 7]), torch.tensor([9])).tolist()
+    [5, 9, 6, 7]
+    """
+    rows = order.tolist()
+    for place, row in zip(aside_places(len(order) + len(aside)), aside.tolist(), strict=False):
+        rows.insert(place, row)
+    return torch.tensor(rows, dtype=torch.int64)
+
+
 def random_order(features_ND: Tensor, count: int, generator: Generator) -> Tensor:
     """`count` images of a class in random order (the features only say how many images there are)."""
     return torch.randperm(len(features_ND), generator=generator)[:count]
@@ -98,3 +126,27 @@ def herding_order(features_ND: Tensor, count: int) -> Tensor:
         total += unit[best]
         squares[best] = torch.inf
     return torch.tensor(chosen, dtype=torch.int64)
+
+
+def name_of_selection(select: Selection) -> str:
+    """What a selection is called, by its function.
+
+    >>> name_of_selection(herding_order)
+    'herding'
+    """
+    return str(getattr(select, "__name__", type(select).__name__)).removesuffix("_order")
+
+
+def checked_order(order: object, images: int, count: int, select: Selection) -> Tensor:
+    """The order that a selection gave; an error unless it is `count` different images of a class, best first."""
+    name = name_of_selection(select)
+    if not isinstance(order, Tensor) or order.dtype != torch.int64 or order.ndim != 1:
+        shape = f"{order.dtype} of shape {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
+        raise ValueError(f"selection {name} gave {shape}; expected an int64 tensor with one index for each exemplar")
+    found = order.tolist()
+    if len(found) != count or len(set(found)) < count or not all(0 <= index < images for index in found):
+        raise ValueError(
+            f"selection {name} gave {found[:8]}{'...' if len(found) > 8 else ''} for {images} images of a class; "
+            f"expected {count} different indices from 0 to {images - 1}, best first"
+        )
+    return order

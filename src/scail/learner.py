@@ -15,7 +15,16 @@ import torch
 from torch import Tensor
 
 from scail.config import Select
-from scail.exemplars import Memory, exemplar_draw, herding_order, random_order
+from scail.exemplars import (
+    Memory,
+    Selection,
+    aside_places,
+    checked_order,
+    exemplar_draw,
+    herding_order,
+    random_order,
+    with_aside,
+)
 from scail.heads import Evidence
 from scail.moments import Moments
 from scail.networks.network import Network
@@ -48,11 +57,28 @@ class Rows:
 
 def train_state(trainer: Trainer, task: Task, rows: Rows) -> Trained:
     """Train a state, and take the features of all its images by the new network, in 32 bits whatever it trained in."""
-    network = trainer.train(task).eval()
+    network = trainer.train(task)
+    _check_network(network, trainer, task)
+    network.eval()
     features = _features(trainer, network, task, len(rows.new))
     network.cpu()
     new_labels, exemplar_labels = task.labels.split([len(rows.new), len(rows.exemplars)])
     return Trained(network, rows.new, new_labels, rows.exemplars, exemplar_labels, features)
+
+
+def _check_network(network: object, trainer: Trainer, task: Task) -> None:
+    """An error where a trainer gave no network, or one that cannot tell all classes apart."""
+    if not isinstance(network, Network):
+        raise ValueError(
+            f"trainer {trainer.title}: train(task) gave {type(network).__name__} in state {task.state}; expected the "
+            "Network after this state"
+        )
+    rows = network.linear.out_features
+    if rows < task.num_classes and not trainer.frozen:
+        raise ValueError(
+            f"trainer {trainer.title}: the network has {rows} outputs after state {task.state}, and {task.num_classes} "
+            "classes were seen; widen it with network.recreate_linear(task.num_classes, generator, keep_past=True)"
+        )
 
 
 def _features(trainer: Trainer, network: Network, task: Task, new: int) -> Tensor:
@@ -72,18 +98,20 @@ def _features(trainer: Trainer, network: Network, task: Task, new: int) -> Tenso
 
 
 def remember(
-    trained: Trained, before: Learned | None, select: Select, budget: int, seed: int,
-    carried: Mapping[str, Tensor] | None = None,
+    trained: Trained, before: Learned | None, select: Select | Selection, budget: int, seed: int,
+    carried: Mapping[str, Tensor] | None = None, aside: Tensor | None = None,
 ) -> Learned:  # fmt: skip
-    """The learner after this state. No images are needed: what is kept was seen in training.
+    """The learner after this state. No images are needed: what is kept was at hand in training.
 
     Where more images of a past class than its exemplars took part, the best of all of them stay. A memory may grow.
+    `aside`: rows of the task that were not trained on (`Trainer.set_aside`).
     """
     memory = replace(before.memory, budget=max(budget, before.memory.budget)) if before else Memory(budget)
-    choose = _Choice(select, memory.budget, seed)
+    choose = _Choice(select, memory.budget, seed, torch.empty(0, dtype=torch.int64) if aside is None else aside)
     seen_again = _orders_of_past_classes(trained, memory, choose)
+    rows = torch.arange(len(trained.new_labels))
     memory = memory.reorder(seen_again).add(
-        _orders(trained.new_labels, trained.new_indices, trained.features_ND, choose)
+        _orders(trained.new_labels, trained.new_indices, trained.features_ND, rows, choose)
     )
     moments = Moments.carried_in(carried or {})
     evidence = _evidence(trained, before.evidence if before else None, memory, moments)
@@ -94,22 +122,35 @@ def remember(
 class _Choice:
     """How exemplars are chosen."""
 
-    select: Select
+    select: Select | Selection
     budget: int
     seed: int
+    aside: Tensor
+    """Rows of the task that were not trained on: of each class some, in an order of their own."""
+
+    def order(self, features_ND: Tensor, count: int, label: int) -> Tensor:
+        """`count` images of a class, best first."""
+        if self.select == "herding":
+            return herding_order(features_ND, count)
+        if self.select == "random":
+            return random_order(features_ND, count, exemplar_draw(self.seed, label))
+        return checked_order(self.select(features_ND, count), len(features_ND), count, self.select)
 
 
-def _orders(labels: Tensor, indices: Tensor, features_ND: Tensor, choose: _Choice) -> list[Tensor]:
-    """For each class among the labels, rows of its best images, best first; no more than could ever be kept."""
+def _orders(labels: Tensor, indices: Tensor, features_ND: Tensor, rows: Tensor, choose: _Choice) -> list[Tensor]:
+    """For each class among the labels, rows of its best images, best first; no more than could ever be kept.
+
+    `rows`: where the images stand in the task, ascending.
+    """
     orders = []
     for label in torch.unique(labels).tolist():
         at = (labels == label).nonzero().flatten()
         count = min(len(at), choose.budget // (label + 1))  # a class that arrives as number c never has more places
-        if choose.select == "herding":
-            chosen = herding_order(features_ND[at], count)
-        else:
-            chosen = random_order(features_ND[at], count, exemplar_draw(choose.seed, label))
-        orders.append(indices[at[chosen]])
+        own = choose.aside[torch.isin(choose.aside, rows[at])][: len(aside_places(count))]
+        aside = at[torch.searchsorted(rows[at], own)]
+        others = at[~torch.isin(at, aside)]
+        chosen = others[choose.order(features_ND[others], count - len(aside), label)]
+        orders.append(indices[with_aside(chosen, aside)])
     return orders
 
 
@@ -118,8 +159,11 @@ def _orders_of_past_classes(trained: Trained, memory: Memory, choose: _Choice) -
     at_hand = torch.bincount(trained.exemplar_labels, minlength=len(memory.exemplars))
     again = [c for c, kept in enumerate(memory.exemplars) if int(at_hand[c]) > len(kept)]
     among = torch.isin(trained.exemplar_labels, torch.tensor(again, dtype=torch.int64))
-    features_ND = trained.features_ND[len(trained.new_indices) :][among]
-    found = _orders(trained.exemplar_labels[among], trained.exemplar_indices[among], features_ND, choose)
+    new = len(trained.new_indices)
+    rows = new + among.nonzero().flatten()
+    found = _orders(
+        trained.exemplar_labels[among], trained.exemplar_indices[among], trained.features_ND[rows], rows, choose
+    )
     return dict(zip(again, found, strict=True))
 
 

@@ -8,6 +8,7 @@ import torch
 
 from scail import IncrementalClassifier
 from scail.classifier import choices
+from scail.classifier.answering import Answerer
 from scail.classifier.forgetting import what_is_left
 from scail.classifier.left_out import left_out
 from scail.networks.pretrained import has_pretrained
@@ -304,3 +305,17 @@ def test_noise_is_unknown_to_whoever_has_learned_photographs_and_photographs_are
     noise = np.random.RandomState(0).randint(0, 256, (20, 96, 96, 3), dtype=np.uint8)
     assert (clf.predict(noise, unknown=True) == "unknown").mean() > 0.9
     assert "unknown" not in clf.predict(noise)
+
+
+def test_one_class_is_enough_to_tell_what_is_of_another_world(tmp_path, capsys):
+    data = pytest.importorskip("skimage.data", reason="scikit-image, which has photographs, is not installed")
+    clf = frozen(backbone="efficientnet-lite0@96", verbose=True).learn(crops(data.coffee(), 30, 0), ["coffee"] * 30)
+    said = capsys.readouterr().out
+    assert "only one class is known" in said and "top-1" not in said  # it could not be wrong
+    assert (clf.predict(crops(data.coffee(), 40, 1), unknown=True) == "unknown").mean() < 0.2
+    others = np.random.RandomState(0).randint(0, 256, (20, 96, 96, 3), dtype=np.uint8)
+    assert (clf.predict(others, unknown=True) == "unknown").mean() > 0.9
+    assert (clf.predict(crops(data.astronaut(), 20, 1), unknown=True) == "unknown").mean() > 0.4
+    clf.save(tmp_path / "model")  # the file that answers is checked against the classifier
+    answerer = Answerer((next((tmp_path / "model").glob("answer-*.onnx"))).read_bytes(), threads=1)
+    assert answerer.answer(others[0]).strangeness == pytest.approx(float(clf.strangeness(others[:1])[0]), rel=1e-2)

@@ -331,7 +331,7 @@ def test_first_it_says_how_long_it_will_take(capsys):
     little(verbose=True, epochs=2).learn(*little_images("a", "b"))
     said = capsys.readouterr().out
     assert "network: resnet8, for small images (8 pixels), 12 of them, on a CPU" in said
-    assert "2 epochs of 12 images: about 0 s" in said
+    assert "up to 2 epochs of 12 images: up to 0 s" in said
 
 
 def test_people_of_scikit_learn_can_copy_it():

@@ -50,7 +50,7 @@ def model(tmp_path, run):
     code, said, _ = run("learn", tmp_path / "m", tmp_path / "first", *QUICK)
     assert code == 0
     assert "network: resnet8, for small images (8 pixels), 10 of them, on a CPU" in said
-    assert "1 epochs of 10 images: about" in said
+    assert "up to 1 epochs of 10 images: up to" in said
     assert "2 classes in 1 state(s), 10 of at most 12 images kept" in said
     return tmp_path / "m"
 

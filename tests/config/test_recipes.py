@@ -9,9 +9,11 @@ import pytest
 
 from scail.cli.main import main
 from scail.config.options import RunOptions, experiment_of
-from scail.config.recipes import RECIPES, learning, paper, paper_224, pretrained, quick
+from scail.config.recipes import RECIPES, learning, paper, paper_224, paper_bic, paper_code, pretrained, quick
 from scail.config.schedule import Schedule
+from scail.storage.records import decode
 from scail.training import TRAINERS
+from scail.training.rates import weight_decay
 from scail.training.trainer import trainer_of
 
 LARGE = {
@@ -29,6 +31,11 @@ SMALL = {
     "later": (60, 0.1, 128, 5e-4, "plateau", 10, 15, ()),
     "balanced": (30, 0.01, 128, 5e-4, "plateau", 10, 15, ()),
     "distill": (70, 2.0, 128, 1e-5, "steps", 5, None, (49, 63)),
+    "bic_first": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
+    "bic": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
+    "bic_correction": (200, 0.1, 256, 0.0, "steps", 10, None, (60, 120, 160, 180)),
+}
+BIC = {
     "bic_first": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
     "bic": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
     "bic_correction": (500, 0.1, 128, 0.0, "steps", 10, None, (200, 300, 400)),
@@ -37,7 +44,14 @@ SMALL = {
 
 @pytest.mark.parametrize(
     ("experiment", "table"),
-    [(paper("ilsvrc"), LARGE), (paper("my/folder"), LARGE), (paper("cifar100"), SMALL), (paper_224(), SMALL)],
+    [
+        (paper("ilsvrc"), LARGE),
+        (paper("my/folder"), LARGE),
+        (paper("cifar100"), SMALL),
+        (paper_224(), SMALL),
+        (paper_bic(), SMALL | BIC),
+        (paper_bic("ilsvrc"), LARGE),
+    ],
 )
 def test_paper_has_every_number_of_the_papers_table(experiment, table):
     for name, (epochs, lr, batch, decay, way, divide, patience, milestones) in table.items():
@@ -57,6 +71,51 @@ def test_network_size_and_order_of_the_papers_recipe():
     small = paper_224()
     assert (small.recipe.network, small.data.image_size, small.dataset) == ("resnet18", 224, "cifar100")
     assert quick("ilsvrc").data.image_size is None
+
+
+@pytest.mark.parametrize(("dataset", "batch"), [("ilsvrc", 256), ("cifar100", 128)])
+def test_paper_code_differs_from_paper_in_summed_micro_batches_of_32_alone(dataset, batch):
+    paper_recipe, code = paper(dataset).record(), paper_code(dataset).record()
+    for name in ("first_schedule", "later_schedule", "balanced_schedule"):
+        assert code[name] == paper_recipe[name] | {"micro_batch": 32, "sum_micro_batches": True}
+        assert code[name]["batch_size"] == batch
+        paper_recipe[name] = code[name]
+    assert code == paper_recipe | {"recipe": "paper-code"}
+    assert not code["keep_past_rows"]  # the layer is a fresh one in every state
+
+
+def test_bics_weight_decay_in_the_paper_goes_by_the_number_of_states():
+    for dataset in ("cifar100", "ilsvrc"):
+        for states, sizes in ((20, 20), (10, (50, *[5] * 9))):
+            found = paper(dataset).but(states=sizes).trained_schedules
+            assert (found["bic"].weight_decay_states, found["first"].weight_decay_states) == (states, 0)
+            assert weight_decay(found["bic"], 4) == pytest.approx(1e-4 * states / 5)
+    assert weight_decay(paper().recipe.schedules["bic"], 4) == 1e-4  # where no number of states is known
+
+
+def test_a_recipes_states_and_memory_count_where_none_are_given():
+    found = experiment_of(RunOptions(dataset="mnist", recipe="split-mnist"))
+    assert (found.stream.states, found.exemplars.memory) == (5, 1000)
+    found = experiment_of(RunOptions(dataset="mnist", recipe="split-mnist", states="2", memory="1%"))
+    assert (found.stream.states, found.exemplars.memory) == (2, "1%")
+    assert (experiment_of(RunOptions()).stream.states, experiment_of(RunOptions()).exemplars.memory) == (10, "2%")
+
+
+def test_a_schedule_without_micro_batches_is_kept_as_it_was_before_there_were_any():
+    """So that stored states and kept numbers are found again."""
+    plain, small = Schedule(3, 0.1, 32), Schedule(3, 0.1, 32, micro_batch=8)
+    assert not {"micro_batch", "sum_micro_batches"} & plain.record().keys()
+    assert small.record() == plain.record() | {"micro_batch": 8}
+    assert decode(Schedule, json.loads(json.dumps(small.record())), "it") == small
+    for wrong in ({"micro_batch": -1}, {"sum_micro_batches": True}):
+        with pytest.raises(ValueError, match="micro batch is"):
+            Schedule(3, 0.1, 32, **wrong)
+
+
+def test_a_batch_on_every_device_does_not_raise_the_rate_where_gradients_are_summed():
+    schedules = paper_code("cifar100").recipe.schedules.scaled(4)
+    assert (schedules["first"].batch_size, schedules["first"].lr) == (512, 0.1)
+    assert (schedules["distill"].batch_size, schedules["distill"].lr) == (512, 8.0)
 
 
 def test_scail_recipes_lists_and_shows_them(capsys):
@@ -100,8 +159,9 @@ def test_the_pretrained_recipe_moves_a_pretrained_network_slowly():
 def test_a_classifier_trains_longer_on_few_images_and_slower_from_given_weights():
     few, many = learning(100, 32, "resnet8").recipe, learning(100_000, 32, "resnet8").recipe
     assert few.keep_past_rows
-    assert (few.schedules["first"].epochs, many.schedules["first"].epochs) == (80, 16)
-    assert few.schedules["later"].epochs == 40 and not few.schedules["later"].divide_by_state
+    longest = few.schedules["first"].most_epochs(100), many.schedules["first"].most_epochs(100_000)
+    assert longest == (150, 16)
+    assert few.schedules["later"].lr == 0.05 and not few.schedules["later"].divide_by_state
     started, fresh = (learning(100, 32, "resnet18", started=yes).recipe.schedules for yes in (True, False))
     assert started["first"].lr == pytest.approx(0.1 * fresh["first"].lr)
     assert [learning(1, pixels, "resnet8").recipe.padding for pixels in (8, 20, 224)] == [1, 2, 4]
@@ -118,8 +178,9 @@ def test_everything_of_a_schedule_can_be_set():
     assert found["distill"].lr == 2
     assert experiment_of(RunOptions(schedule="first.divide_by_state=yes")).recipe.schedules["first"].divide_by_state
     for field in fields(Schedule):  # none is left out
-        text = {"decay": "cosine", "milestones": "1+2", "divide_by_state": "no", "momentum": "0.5", "gain": "0.5"}.get(
-            field.name, "3"
-        )
+        text = {
+            "decay": "cosine", "milestones": "1+2", "divide_by_state": "no", "momentum": "0.5", "gain": "0.5",
+            "sum_micro_batches": "no",
+        }.get(field.name, "3")  # fmt: skip
         changed = experiment_of(RunOptions(schedule=f"later.{field.name}={text}")).recipe.schedules["later"]
         assert str(getattr(changed, field.name)).lower() in (text, "(1, 2)", "false", "3.0")

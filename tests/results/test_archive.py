@@ -96,6 +96,20 @@ class TestArchive:
         assert [path.read_bytes() for path in sorted((place / "kept").glob("*"))] == known
         assert not list((tmp_path / "run").glob("*/results.jsonl"))
 
+    def test_numbers_in_32_bits_are_not_mixed_with_others_and_it_says_how_to_go_on(
+        self, place, capsys, tmp_path, monkeypatch
+    ):
+        grid, results = place / "grid.yaml", tmp_path / "kept"
+        full = ("--methods", "full", "--precision", "32-true", "--results", results)
+        assert scail("grid", grid, "--jobs", 1, "--out", tmp_path / "run", "--store", tmp_path / "store", *full) == 0
+        monkeypatch.setattr("scail.networks.precision.quick_bf16", lambda accelerator: True)
+        code, said, _ = call(capsys, "grid", grid, "--methods", "full", "--plan", "--results", results)
+        assert code == 0 and "Precision: bf16-mixed." in said
+        assert "some numbers are known in 32-true: --precision 32-true goes on from them" in said
+        code, said, _ = call(capsys, "grid", grid, "--plan", *full)
+        assert code == 0 and "Precision: 32-true." in said and "known in" not in said
+        assert said.count("finished before, not run again") == 2
+
     def test_only_the_missing_methods_are_run_and_added(self, place, capsys, tmp_path):
         results = tmp_path / "kept"
         results.mkdir()

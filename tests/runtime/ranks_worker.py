@@ -34,12 +34,13 @@ from scail.training.losses import cross_entropy
 # 34 images in batches of 16: the last one has two images, and the third rank none of them.
 SCHEDULE = Schedule(epochs=2, lr=0.1, batch_size=16, weight_decay=1e-3, decay="cosine")
 STILL = replace(SCHEDULE, lr=1e-12, weight_decay=0.0)  # nothing moves but running statistics
+SUMMED = replace(SCHEDULE, micro_batch=2, sum_micro_batches=True)
 LOSSES = ("cross_entropy", "distilled", "sigmoid", "bias_aware")
 
 
 def experiment_of(count: int) -> Experiment:
     small = quick("digits").but(classes=6, images_per_class=20, states=3, memory=7, select=("herding",))
-    return small.but(methods=("ft",), accelerator="cpu", devices=count).with_epochs(1)
+    return small.but(methods=("ft",), accelerator="cpu", precision="32-true", devices=count).with_epochs(1)
 
 
 def plain_network(classes: int, seed: int = 0) -> Network:
@@ -84,6 +85,8 @@ def main(out: Path, count: int) -> None:
             found[loss] = trained(fabric, ranks, loss, plain_network(4))
         found["batch_norm"] = trained(fabric, ranks, "cross_entropy", with_batch_norm())
         found["statistics"] = trained(fabric, ranks, "cross_entropy", with_batch_norm(), STILL)
+        found["micro"] = trained(fabric, ranks, "cross_entropy", plain_network(4), replace(SCHEDULE, micro_batch=2))
+        found["summed"] = trained(fabric, ranks, "cross_entropy", with_batch_norm(), SUMMED)
         found["features"] = {n: extract_features(with_batch_norm(), images_of(n), ranks) for n in (0, 1, 300, 1500)}
         found["any"] = (ranks.any(ranks.rank == 1), ranks.any(False))
         found["gathered"] = ranks.gathered(ranks.rank * 10)

@@ -102,13 +102,20 @@ def test_gradients_are_those_of_the_whole_batch_for_every_loss(found, loss):
             assert (value - begin[name]).abs().max() > 1e-2  # it was trained
 
 
-@pytest.mark.parametrize("what", [*LOSSES, "batch_norm", "statistics"])
+@pytest.mark.parametrize("what", [*LOSSES, "batch_norm", "statistics", "micro", "summed"])
 def test_all_ranks_hold_the_same_network(found, what):
     """Weights and running statistics, to the bit."""
     for other in found[1:]:
         for name, value in found[0][what].items():
             if "num_batches_tracked" not in name:
                 assert torch.equal(other[what][name], value), name
+
+
+def test_micro_batches_on_ranks_are_the_whole_batch_too(found):
+    """Also in the last batch, of which one rank has no image and the others one each."""
+    alone = trained(Fabric(accelerator="cpu", devices=1), ALONE, "cross_entropy", plain_network(4))
+    for name, value in alone.items():
+        torch.testing.assert_close(found[0]["micro"][name], value, rtol=1e-4, atol=1e-6)
 
 
 def test_running_statistics_come_from_the_images_of_all_ranks(found):

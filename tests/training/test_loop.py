@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,9 @@ from torch.nn import functional as F
 from scail.config import Schedule
 from scail.config.recipes import paper, quick
 from scail.datasets.images.batches import Augmentation
+from scail.storage.checkpoint import Checkpoint
 from scail.training import FineTune, Joint, Task, TrainingDiverged
+from scail.training.rates import Rates
 
 SCHEDULE = Schedule(epochs=2, lr=0.05, batch_size=16, decay="cosine")
 FABRIC = Fabric(accelerator="cpu", devices=1)
@@ -97,6 +100,40 @@ def test_progress_counts_every_image_and_ends_every_epoch_with_its_loss():
     Joint("resnet8", SCHEDULE).train(task(reports=reports))
     assert sum(report.images for report in reports) == 2 * 40
     assert [report.loss is not None for report in reports] == [False, False, False, True] * 2
+
+
+@pytest.mark.parametrize(("images", "trained_on"), [(40, 32), (36, 32), (45, 45), (48, 48), (12, 12), (49, 49)])
+def test_an_incomplete_group_of_summed_micro_batches_is_dropped(images, trained_on):
+    """Batches of 16 in micro-batches of 4. 45 = 16 + 16 + 13, and 13 are four parts; 12 are all that there is."""
+    schedule = Schedule(epochs=1, lr=0.01, batch_size=16, micro_batch=4, sum_micro_batches=True)
+    reports: list = []
+    job = task(reports=reports).of(torch.arange(images) % 40)
+    Joint("resnet8", schedule).train(job)
+    assert sum(report.images for report in reports) == trained_on
+    reports.clear()
+    Joint("resnet8", replace(schedule, sum_micro_batches=False)).train(job)
+    assert sum(report.images for report in reports) == images
+
+
+def test_the_last_micro_batch_judges_the_plateau(tmp_path):
+    schedule = Schedule(epochs=6, lr=0.1, batch_size=20, patience=0, micro_batch=5, sum_micro_batches=True)
+    checkpoint, reports = Checkpoint(tmp_path / "a.safetensors"), []
+    Joint("resnet8", schedule).train(replace(task(reports=reports), checkpoint=checkpoint))
+    facts = checkpoint.stage("training").load().facts
+    assert len(facts["last_words"]) == len(facts["losses"]) == 6
+    assert facts["last_words"] != facts["losses"]
+    rates = [Rates(schedule, 0, 40).next(facts["last_words"][:done]) for done in range(6)]
+    expected = [False, *(later < before for before, later in itertools.pairwise(rates))]
+    told = [report.lowered for report in reports if report.loss is not None]
+    assert told == expected and any(told)
+
+
+def test_only_a_plateau_rule_says_whether_it_lowered_the_rate():
+    reports: list = []
+    Joint("resnet8", SCHEDULE).train(task(reports=reports))
+    assert {report.lowered for report in reports} == {None}
+    Joint("resnet8", Schedule(epochs=2, lr=0.1, batch_size=16)).train(task(reports=reports))
+    assert [report.lowered for report in reports if report.loss is not None][-2:] == [False, False]
 
 
 def test_state_0_has_the_same_settings_for_every_later_schedule():

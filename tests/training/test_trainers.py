@@ -20,7 +20,7 @@ from scail.benchmark.runner import run_experiment
 from scail.benchmark.trajectory import trajectories_in
 from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
-from scail.exemplars import places
+from scail.exemplars import aside_places, places
 from scail.methods import METHODS
 from scail.networks.network import create_network
 from scail.runtime.seeds import generator_for
@@ -233,9 +233,11 @@ def test_which_new_images_are_held_out_follows_from_the_seed():
     ],
 )
 def test_the_held_out_set_is_balanced_between_past_and_new_classes(past, budget):
-    """On images of one side alone a correction runs away: the less it says of the other side, the better."""
-    *of_past, one, other = sizes_held_out(task_of(past, [20, 20], budget))
-    assert (sum(of_past) > 0) == (one + other > 0)
+    """On images of one side alone a correction would run away: there is none."""
+    task = task_of(past, [20, 20], budget)
+    *of_past, one, other = sizes_held_out(task)
+    found = Bic(JOINT, SCHEDULE, STAGE2).complete(trained_on(task, biased_scores(task.labels, 4, past=2)), task)
+    assert ((found["alpha"], found["beta"]) == (1, 0)) == (sum(of_past) == 0 or one + other == 0)
 
 
 # --- BiC
@@ -252,7 +254,7 @@ def biased_scores(labels, num_classes, past, seed=0):
     return scores
 
 
-def best_correction(scores, labels, past):
+def best_correction(scores, labels, past, penalty=0.1):
     """alpha and beta by Newton's method, from the cross-entropy written out."""
     at = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([at], max_iter=200, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
@@ -263,7 +265,7 @@ def best_correction(scores, labels, past):
             [scores[:, c].double() * (at[0] if c >= past else 1) + (at[1] if c >= past else 0) for c in range(4)], 1
         ).exp()
         own = exponentials[torch.arange(len(labels)), labels]
-        mean = -(own / exponentials.sum(1)).log().mean()
+        mean = -(own / exponentials.sum(1)).log().mean() + penalty * at[1] ** 2 / 2
         mean.backward()
         return mean
 
@@ -271,13 +273,15 @@ def best_correction(scores, labels, past):
     return at.tolist()
 
 
-def test_the_correction_minimises_the_cross_entropy_over_alpha_and_beta_of_the_newest_scores():
+def test_the_correction_minimises_the_cross_entropy_with_a_penalty_on_beta_over_alpha_and_beta_of_the_newest_scores():
     labels = torch.arange(200) % 4
     scores = biased_scores(labels, 4, past=2)
     alpha, beta = learn_correction(scores, labels, 2, STAGE2, seed=0, state=1)
     expected = best_correction(scores, labels, 2)
     assert [alpha.item(), beta.item()] == pytest.approx(expected, abs=1e-3)
-    assert expected == pytest.approx([0.4, -0.6], abs=0.3)  # about the bias that was put in, from 200 noisy images
+    freely = best_correction(scores, labels, 2, penalty=0.0)
+    assert freely == pytest.approx([0.4, -0.6], abs=0.3)  # about the bias that was put in, from 200 noisy images
+    assert abs(expected[1]) < abs(freely[1])
     assert best_correction(scores, labels, 3) != pytest.approx(expected, abs=0.1)  # which classes are new matters
 
 
@@ -303,6 +307,47 @@ def test_the_correction_is_learned_on_the_held_out_images_alone():
     expected = best_correction(scores[away], task.labels[away], 2)
     assert [found["alpha"].item(), found["beta"].item()] == pytest.approx(expected, abs=1e-3)
     assert found["newest"].tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("select", ["herding", "random"])
+def test_what_bic_holds_out_of_a_class_is_never_trained_on_in_any_state(select, tiny, tmp_path):
+    """Through three states: what is set aside when a class is new stays in memory, at its places, and held out."""
+    (trajectory,) = trajectories_in(settle(tiny.but(methods=("bic",), select=(select,), memory=16)))
+    seen, aside = set(), {}
+    for step, task, rows in walked(trajectory, tmp_path):
+        kept, away = held_out(task)
+        seen |= set(rows[kept].tolist())
+        assert not seen & set(rows[away].tolist())
+        aside |= dict.fromkeys(rows[away].tolist())
+        for exemplars in step.learned.memory.exemplars:
+            at = exemplars[aside_places(len(exemplars))]
+            assert set(at.tolist()) <= aside.keys() and not seen & set(at.tolist())
+            assert len(exemplars) < 2 or len(at) > 0
+    assert len(step.learned.memory) == 16
+
+
+def walked(trajectory, place):
+    """Each state of a trajectory, with its task, and where the task's images stand in the data set."""
+    before = torch.empty(0, dtype=torch.int64)
+    for step in incremental.steps_of(trajectory, Store(place), FABRIC, incremental.Watch()):
+        rows = torch.cat([step.state.train_indices, before])
+        labels = trajectory_labels(trajectory, step.state, rows)
+        past = step.state.past_classes
+        task = Task(
+            step.state.index, torch.zeros(len(rows), 1, 8, 8, dtype=torch.uint8), labels, step.state.num_classes, None,
+            Augmentation(0), trajectory.configuration.experiment.seed, FABRIC, past_classes=past,
+            budget=trajectory.memory,
+        )  # fmt: skip
+        yield step, task, rows
+        before = step.learned.memory.indices
+
+
+def trajectory_labels(trajectory, state, rows):
+    """The labels of these images, by arrival."""
+    found = dict[int, int]()
+    for one in trajectory.states[: state.index + 1]:
+        found |= dict(zip(one.train_indices.tolist(), one.train_labels.tolist(), strict=True))
+    return torch.tensor([found[row] for row in rows.tolist()])
 
 
 def test_there_is_nothing_to_correct_in_state_0():
@@ -490,14 +535,15 @@ def test_with_an_unknown_future_the_layer_grows_and_keeps_its_rows():
 
 def test_trainers_that_begin_alike_share_state_0():
     fine_tune = FineTune(JOINT, SCHEDULE)
-    alike = [fine_tune, FrozenSvm(JOINT), Bic(JOINT, SCHEDULE, STAGE2)]
+    alike = [fine_tune, FrozenSvm(JOINT)]
     alike += [Balanced(fine_tune, SCHEDULE), EndToEnd(replace(fine_tune, keep_past_rows=True), STILL)]
     assert all(trainer.settings(0) == JOINT.settings(0) for trainer in alike)
-    assert Distill("resnet8", SCHEDULE, 4).settings(0) != JOINT.settings(0)
-    later = [trainer.settings(1) for trainer in (*alike, Distill("resnet8", SCHEDULE, 4))]
+    others = [Distill("resnet8", SCHEDULE, 4), Bic(JOINT, SCHEDULE, STAGE2)]  # BiC holds images out in state 0, too
+    assert all(trainer.settings(0) != JOINT.settings(0) for trainer in others)
+    later = [trainer.settings(1) for trainer in (*alike, *others)]
     assert all(one != other for i, one in enumerate(later) for other in later[:i])
     # What decides a later state is in its settings: both stages, both steps.
-    for trainer in alike[2:]:
+    for trainer in (*alike[2:], others[1]):
         name = "correction" if isinstance(trainer, Bic) else "schedule"
         assert replace(trainer, **{name: replace(SCHEDULE, lr=0.5)}).settings(1) != trainer.settings(1)
 
@@ -561,9 +607,9 @@ def test_state_0_is_trained_once_for_all_trainers_that_begin_alike(measured):
     facts = [entry.facts for entry in Store(measured.store).listing()]
     first = [f for f in facts if f["state"] == 0 and f.get("kind") is None]
     trained = sorted((f["made_from"]["trainer"]["trainer"], f["classes"]) for f in first)
-    assert trained == [("distill", 2), ("joint", 2), ("joint", 6)]  # Full is the one with all classes
+    assert trained == [("bic", 2), ("distill", 2), ("joint", 2), ("joint", 6)]  # Full is the one with all classes
     of = {row.method: row.scores for row in measured.rows if row.state == 0}
-    assert of["ft"] == of["ft_bal"] == of["e2e"] == of["ft_nomem"] == of["bic"]  # bic: nothing is corrected yet
+    assert of["ft"] == of["ft_bal"] == of["e2e"] == of["ft_nomem"]
 
 
 def test_the_backbone_of_deesil_is_the_same_to_the_bit_in_all_states(tiny, measured):
@@ -607,8 +653,8 @@ RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
 
 def test_every_method_has_the_selection_of_its_own_paper_and_ft_both(tiny):
     expected = dict.fromkeys(FT_HEADS, (HERDING, RANDOM))
-    expected |= dict.fromkeys(("ft_bal", "e2e", "deesil", "er", "gdumb"), (RANDOM,))
-    expected |= dict.fromkeys(("icarl", "ft_distill", "icarl_duet", "bic"), (HERDING,))
+    expected |= dict.fromkeys(("ft_bal", "deesil", "er", "gdumb"), (RANDOM,))
+    expected |= dict.fromkeys(("icarl", "ft_distill", "icarl_duet", "bic", "e2e"), (HERDING,))
     expected |= dict.fromkeys(WITHOUT_MEMORY, (NONE,))
     assert places_by_method(tiny) == expected
 

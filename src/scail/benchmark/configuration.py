@@ -18,7 +18,8 @@ import torch
 from scail.config import Experiment
 from scail.config.memory_size import MemorySize, memory_size
 from scail.datasets import Dataset, load_dataset
-from scail.methods import METHODS, choose_methods, split_name
+from scail.methods import choose_methods
+from scail.methods.table import SCAIL_TABLE, Table, settled_own, table_of
 from scail.networks.network import create_network, describe_network
 from scail.networks.precision import used_precision
 from scail.results.archive import Pair
@@ -26,7 +27,6 @@ from scail.results.summary import AVERAGING
 from scail.runtime.devices import check_devices
 from scail.runtime.seeds import generator_for
 from scail.stream import State, class_order, split_into_states
-from scail.training import TRAINERS
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Configuration:
     network: dict[str, int]
     """Feature size, parameters and floating-point operations of the network with all classes."""
     notes: tuple[str, ...]
+    table: Table = SCAIL_TABLE
+    """What its methods mean: scail's own, and those that the experiment brings."""
     per_class: int | None = None
     """How many exemplars each class keeps, where their number does not depend on that of the classes."""
     title: str = ""
@@ -61,6 +63,8 @@ def settle(experiment: Experiment, dataset: Dataset | None = None) -> Configurat
 
     The data are loaded, unless `dataset` is given.
     """
+    experiment = experiment if experiment.own_content else settled_own(experiment)
+    table = table_of(experiment)
     dataset = dataset or load_dataset(experiment.dataset, experiment.data)
     if not 0 <= experiment.seed < 2**32:
         raise ValueError(f"seed is {experiment.seed}, expected 0 to {2**32 - 1}")
@@ -78,10 +82,11 @@ def settle(experiment: Experiment, dataset: Dataset | None = None) -> Configurat
         raise ValueError(f"threads is {machine.threads}, expected 1 or more")
     described = dict(_described(experiment.recipe.network, len(order), *dataset.shape))
     check_devices(machine)
-    methods, notes = choose_methods(experiment.methods, memory)
-    methods, left_out = _without_lonely(methods, experiment.methods, states, memory)
-    notes = (*dataset.notes, *notes, *left_out, *_notes_on_memory(methods, memory, states[-1]))
-    return Configuration(experiment, dataset, order, states, memory, methods, described, notes, size.per_class)
+    named = tuple(table.split(name)[0] for name in experiment.methods)
+    methods, notes = choose_methods(named, memory, table.methods)
+    methods, left_out = _without_lonely(methods, named, states, memory, table)
+    notes = (*dataset.notes, *notes, *left_out, *_notes_on_memory(methods, memory, states[-1], table))
+    return Configuration(experiment, dataset, order, states, memory, methods, described, notes, table, size.per_class)
 
 
 def memory_of(experiment: Experiment, dataset: Dataset) -> MemorySize:
@@ -91,23 +96,23 @@ def memory_of(experiment: Experiment, dataset: Dataset) -> MemorySize:
 
 
 def _without_lonely(
-    methods: tuple[str, ...], named: tuple[str, ...], states: tuple[State, ...], memory: int
+    methods: tuple[str, ...], named: tuple[str, ...], states: tuple[State, ...], memory: int, table: Table
 ) -> tuple[tuple[str, ...], list[str]]:
     """The methods whose trainers have enough classes at hand in every state, and notes on the others."""
     smallest = min((s for s in states if s.index == 0 or memory == 0), key=lambda s: len(s.class_names))
     notes = []
     for name in methods:
-        if len(smallest.class_names) >= TRAINERS[METHODS[name].trainer].least_classes:
+        if len(smallest.class_names) >= table.methods[name].kind.least_classes:
             continue
         reason = f"in state {smallest.index} only one class is at hand, and an SVM needs two"
-        if name in (split_name(one)[0] for one in named):
+        if name in named:
             raise ValueError(f"method {name}: {reason}; leave it out, or use larger states")
         methods = tuple(m for m in methods if m != name)
-        notes.append(f"{METHODS[name].label} is left out: {reason}")
+        notes.append(f"{table.methods[name].label} is left out: {reason}")
     return methods, notes
 
 
-def _notes_on_memory(methods: tuple[str, ...], memory: int, last: State) -> list[str]:
+def _notes_on_memory(methods: tuple[str, ...], memory: int, last: State, table: Table) -> list[str]:
     notes = []
     if 0 < memory < last.num_classes:
         notes.append(
@@ -115,10 +120,10 @@ def _notes_on_memory(methods: tuple[str, ...], memory: int, last: State) -> list
             f"--memory {last.num_classes} keeps one of each, --memory 20/class keeps twenty"
         )
     notes += [
-        f"{METHODS[name].label}: with a memory of {memory} images for {last.past_classes} past classes nothing can be "
-        "held out in the last states"
+        f"{table.methods[name].label}: with a memory of {memory} images for {last.past_classes} past classes nothing "
+        "can be held out in the last states"
         for name in methods
-        if TRAINERS[METHODS[name].trainer].holds_out and memory <= last.past_classes
+        if table.methods[name].kind.holds_out and memory <= last.past_classes
     ]
     return notes
 

@@ -19,7 +19,6 @@ from scail.learner import Learned
 from scail.methods import head_of
 from scail.moments import Moments
 from scail.networks.network import describe_network
-from scail.training import TRAINERS
 
 _KEPT = ("initial_weight_CD", "initial_bias_C", "first_state_C", "initial_score_C", "top_score_S")
 """What of the evidence is not worked out anew in each state: it was measured once, and kept."""
@@ -39,7 +38,8 @@ class Costs:
         """The head of a method after a state, and what the method costs then."""
         seen = set[str]()
         options = self.trajectory.configuration.experiment.heads
-        head = head_of(method, options, _watched_learner(step.learned, seen))
+        methods = self.trajectory.table.methods
+        head = head_of(method, options, _watched_learner(step.learned, seen), methods)
         backbone, (parameters, flops) = self._of_backbone(step), cost_of_head(head)
         return head, {
             "parameters": backbone["parameters"] + parameters,
@@ -69,7 +69,7 @@ class Costs:
     def _images_kept(self, step: Step) -> int:
         """Bytes of the exemplars as raw images; Full keeps all images there are."""
         dataset = self.trajectory.configuration.dataset
-        all_of_them = TRAINERS[self.trajectory.trainer].at_once
+        all_of_them = self.trajectory.kind.at_once
         return prod(dataset.shape) * (len(dataset.train) if all_of_them else len(step.learned.memory))
 
 

@@ -17,7 +17,8 @@ from scail.config.former import present_name
 from scail.config.recipes import PAPER_DATA
 from scail.datasets import Dataset, load_dataset
 from scail.datasets.sources.nominal import nominal_dataset
-from scail.results.archive import Archive, key_of_configuration, schedules_of
+from scail.networks.precision import AUTO, FULL
+from scail.results.archive import Archive, Pair, key_of_configuration, own_of, schedules_of
 from scail.stream import state_sizes
 
 _DECIDING = ("experiment", "memory", "class_order", "state_sizes", "dataset", "provenance")
@@ -60,13 +61,25 @@ def settle_grid(points: Sequence[Point], out: Path, archive: Archive | None = No
         if experiment not in found:
             configuration = settle(experiment, dataset)
             name = _free_name(_name(configuration, point.varying), [one.title for one, _ in found.values()])
-            known = frozenset(archive.find(config_of(configuration)).pairs) if archive is not None else frozenset()
+            known = _known(configuration, archive)
+            if experiment.machine.precision == AUTO and _known(_in_full(configuration), archive) - known:
+                notes.append(f"some numbers are known in {FULL}: --precision {FULL} goes on from them")
             configuration = replace(configuration, title=name, folder=out / name, asked=point.asked, known=known)
             found[experiment] = configuration, _title(configuration, point.varying)
     if not found:
         raise ValueError(f"no configuration is left: {'; '.join(dict.fromkeys(notes))}")
     configurations, columns = zip(*found.values(), strict=True)
     return Grid(configurations, columns, missing, tuple(dict.fromkeys(notes)))
+
+
+def _known(configuration: Configuration, archive: Archive | None) -> frozenset[Pair]:
+    """What was measured of it before."""
+    return frozenset(archive.find(config_of(configuration)).pairs) if archive is not None else frozenset()
+
+
+def _in_full(configuration: Configuration) -> Configuration:
+    """The same in 32 bits: other numbers, which are never mixed with those of another precision."""
+    return replace(configuration, experiment=configuration.experiment.but(precision=FULL))
 
 
 def _find(name: str, settings: DataSettings, missing: dict[str, str]) -> Dataset:
@@ -125,8 +138,9 @@ def is_finished(configuration: Configuration) -> bool:
         return False
     now = json.loads(json.dumps(config_of(configuration)))
     for name, setting in settings_of(Experiment).items():  # those that came later had their defaults
-        if now["experiment"].get(name) == setting.default and isinstance(before.get("experiment"), dict):
-            before["experiment"].setdefault(name, setting.default)
+        default = [*setting.default] if isinstance(setting.default, tuple) else setting.default
+        if now["experiment"].get(name) == default and isinstance(before.get("experiment"), dict):
+            before["experiment"].setdefault(name, default)
     same = all(before.get(key) == now[key] for key in _DECIDING)
     # Of what was asked for, some may be known from elsewhere by now: then more is there than is wanted.
     return same and (folder / "table.md").is_file() and _methods(now) <= _methods(before)
@@ -149,5 +163,6 @@ def grid_record(grid: Grid, name: str, command: Sequence[str]) -> dict[str, Any]
         experiment, config = one.experiment, config_of(one)
         place = {"folder": one.title, "dataset": Path(experiment.dataset).stem, "configuration": column}
         of = {"seed": experiment.seed, "methods": experiment.methods, "recipe": experiment.recipe.name}
-        cells.append({**place, **of, "key": key_of_configuration(config), "schedules": schedules_of(config)})
+        known = {"key": key_of_configuration(config), "schedules": schedules_of(config), "own": own_of(config)}
+        cells.append({**place, **of, **known})
     return {"grid": name, "command": list(command), "notes": grid.notes, "cells": cells}

@@ -6,6 +6,7 @@ A list of methods is what it is everywhere: several methods of one configuration
 from __future__ import annotations
 
 import difflib
+import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import fields
@@ -45,7 +46,7 @@ def file_grid(path: Path, options: Mapping[str, object]) -> list[Point]:
     found: dict[RunOptions, dict[str, str]] = {}
     for values in product(*given.values()):
         one = dict(zip(given, values, strict=True))
-        found.setdefault(options_of(one, f"{path}: "), {key: _slug(one[key]) for key in varying})
+        found.setdefault(options_of(one, f"{path}: "), {key.rstrip("_"): _slug(one[key]) for key in varying})
     return [Point(experiment_of(of), varying=names) for of, names in found.items()]
 
 
@@ -66,7 +67,7 @@ def read_grid_file(path: Path) -> dict[str, list[object]]:
     if not isinstance(loaded, dict) or not loaded:
         raise ValueError(f"{path}: expected options of `scail run` and their values, as `states: [10, 20]`")
     _check_keys(path, node)
-    plain = {str(raw).replace("-", "_"): value for raw, value in loaded.items()}
+    plain = {field_of(str(raw)): value for raw, value in loaded.items()}
     if isinstance(methods := plain.get("methods"), list) and not any(isinstance(one, list) for one in methods):
         plain["methods"] = [methods]  # together
     found = {key: _values(f"{path}: {key}", value) for key, value in plain.items()}
@@ -94,14 +95,24 @@ def _check_keys(path: Path, node: Any) -> None:
         seen.add(key)
 
 
+def field_of(key: str) -> str:
+    """The option that a key means.
+
+    >>> field_of("image-size"), field_of("with")
+    ('image_size', 'with_')
+    """
+    name = key.replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
 def _known_key(place: str, raw: str) -> str:
-    key, known = raw.replace("-", "_"), [field.name for field in fields(RunOptions)]
+    key, known = field_of(raw), [field.name for field in fields(RunOptions)]
     if key in _OF_THE_COMMAND:
         raise ValueError(f"{place}: {raw} belongs to the command line: give it as --{key}")
     if key in _OF_ONE_RUN:
         raise ValueError(f"{place}: {raw} belongs to `scail run`: a grid trains each network on one device")
     if key not in known:
-        usable = [name for name in known if name not in _OF_ONE_RUN]
+        usable = [name.rstrip("_") for name in known if name not in _OF_ONE_RUN]
         near = difflib.get_close_matches(key, usable, 1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(usable)}."
         raise ValueError(f"{place}: unknown key {raw!r}; {hint} Keys are the options of `scail run`")

@@ -52,6 +52,8 @@ class Step:
     learned: Learned
     trained_epochs: int
     """Epochs that were trained for it now; 0 where it came from the store."""
+    rate_lowered: tuple[int, ...] | None = None
+    """The epochs for which the plateau rule lowered the rate, where there was one and this is rank 0."""
     training_seconds: float | None = None
     """How long its training took, now or when it was made."""
     epochs: int | None = None
@@ -69,7 +71,10 @@ def steps_of(
         task = walk.task(state, learned, key)
         trained, epochs = walk.found_or_trained(state, task, key, learned)
         learned = walk.learned(state, task, trained, key, learned)
-        yield Step(state, key, learned, epochs, walk.seconds.get(state.index), walk.epochs.get(state.index))
+        yield Step(
+            state, key, learned, epochs, trained.rate_lowered if trained else None, walk.seconds.get(state.index),
+            walk.epochs.get(state.index),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -167,21 +172,23 @@ class _Walk:
         # Rows are of this data set as it is now: in the one that the state was trained on they may stand elsewhere.
         trained = replace(trained, new_indices=state.train_indices, exemplar_indices=_memory(before).indices)
         carried = self._complete(state, task, trained, key)
-        return remember(trained, before, of.select or "random", of.budget(state.num_classes), task.seed, carried)
+        aside, budget = of.training.set_aside(task), of.budget(state.num_classes)
+        return remember(trained, before, of.selection, budget, task.seed, carried, aside)
 
     def _train(self, state: State, task: Task, before: Learned | None) -> tuple[Trained, dict[str, Any]]:
         """Train this state, going on from its checkpoint where there is one; also gives what was measured meanwhile."""
         started = time.perf_counter()
         begun = self.ranks.on_first(self._begun, state, task) or 0
-        losses = list[float]()
+        losses, lowered = list[float](), list[bool | None]()
 
         def report(progress: Progress) -> None:
             if progress.loss is not None:
                 losses.append(progress.loss)
+                lowered.append(progress.lowered)
             self.watch.progress(state, progress)
 
         rows = Rows(state.train_indices, _memory(before).indices)
-        trained = train_state(self.trajectory.training, replace(task, report=report), rows)
+        trained = train_state(self.trajectory.training_at(state.index), replace(task, report=report), rows)
         metrics = {
             "state": state.index,
             "classes": state.num_classes,
@@ -190,6 +197,11 @@ class _Walk:
             "losses": losses,
             "seconds": time.perf_counter() - started,
         }
+        if any(one is not None for one in lowered):
+            trained = replace(trained, rate_lowered=tuple(n for n, one in enumerate(lowered, 1) if one))
+            epochs = ", ".join(map(str, trained.rate_lowered or ()))
+            told = f"lowered the rate for epoch {epochs}" if epochs else "never lowered the rate"
+            self.watch.note(state, f"the plateau rule {told} (of {len(losses)})")
         return trained, metrics
 
     def _begun(self, state: State, task: Task) -> int:
@@ -209,7 +221,7 @@ class _Walk:
         trainer = self.trajectory.training
         if type(trainer).complete is Trainer.complete:
             return {}
-        made_from = {"previous": key, "completion": trainer.settings(1)}
+        made_from = {"previous": key, "completion": self.trajectory.settings(1)}
         own_key = key_of(made_from)
         with self.store.lock(own_key, self._waiting(state)):
             entry = self.store.find(own_key, self._damaged(state))
@@ -274,10 +286,15 @@ def _to_entry(trained: Trained, facts: dict[str, Any]) -> Entry:
     tensors = {f"network.{name}": tensor for name, tensor in trained.network.state_dict().items()}
     for name in ("new_indices", "new_labels", "exemplar_indices", "exemplar_labels", "features_ND"):
         tensors[name] = getattr(trained, name)
+    if trained.rate_lowered is not None:
+        facts |= {"rate_lowered": trained.rate_lowered}
     return Entry(tensors, facts | {"network": trained.network.name, "channels": trained.network.channels})
 
 
 def _from_entry(entry: Entry) -> Trained:
     weights = {k.removeprefix("network."): v for k, v in entry.tensors.items() if k.startswith("network.")}
     rest = {k: v for k, v in entry.tensors.items() if not k.startswith("network.")}
-    return Trained(network_from(entry.facts["network"], entry.facts["channels"], weights), **rest)
+    network, lowered = network_from(entry.facts["network"], entry.facts["channels"], weights), None
+    if "rate_lowered" in entry.facts:
+        lowered = tuple(entry.facts["rate_lowered"])
+    return Trained(network, **rest, rate_lowered=lowered)

@@ -19,7 +19,6 @@ from scail.benchmark.rehearsal import Rehearsal
 from scail.benchmark.thumbnails import sheet_of
 from scail.benchmark.trajectory import Trajectory
 from scail.datasets.dataset import fingerprint_of
-from scail.methods import METHODS
 from scail.results.row import Row
 from scail.results.run_directory import Sheet
 from scail.runtime.allocation import keep_freed_memory
@@ -27,7 +26,6 @@ from scail.runtime.devices import fabric_of
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.entry import Entry
 from scail.storage.store import Store, key_of
-from scail.training import TRAINERS
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -63,10 +61,14 @@ def measured_states(trajectory: Trajectory, store: Store, watch: Watch, ranks: R
         features, labels = _test_features(trajectory, step, store, fabric, watch, ranks)
         measured = ranks.on_first(_measure, rehearsal, costs, step, features, labels, str(fabric.device))
         ended = time.perf_counter()
-        timing = {
-            "trained_epochs": step.trained_epochs, "seconds": learned - began, "evaluation": ended - learned,
+        timing: dict[str, Any] = {
+            "trained_epochs": step.trained_epochs,
+            "seconds": learned - began,
+            "evaluation": ended - learned,
             "training": step.training_seconds,
-        }  # fmt: skip
+        }
+        if step.rate_lowered is not None:
+            timing["rate_lowered"] = list(step.rate_lowered)
         if measured is not None:
             yield replace(measured, timing=_where(trajectory, step) | timing)
         began = time.perf_counter()
@@ -112,7 +114,7 @@ def _measure(
     trajectory = rehearsal.trajectory
     learned, experiment = step.learned, trajectory.configuration.experiment
     provenance = provenance_of(trajectory.configuration, device)
-    evidence, past = learned.evidence, step.state.past_classes
+    evidence, past, methods = learned.evidence, step.state.past_classes, trajectory.table.methods
     rows, confusion = [], {}
     on_learning = rehearsal.measure(step, features, labels)
     for method in trajectory.methods:
@@ -123,8 +125,8 @@ def _measure(
         rows.append(
             Row(
                 method=method,
-                label=METHODS[method].label,
-                in_paper=METHODS[method].in_paper,
+                label=methods[method].label,
+                in_paper=methods[method].in_paper,
                 select=trajectory.select,
                 memory=trajectory.memory,
                 exemplars=len(learned.memory),
@@ -149,7 +151,7 @@ def _measure(
         matrix = evaluation.confusion_matrix(predicted, labels, step.state.num_classes)
         confusion[method] = matrix.to(torch.int32).numpy()
     weights = None
-    if TRAINERS[trajectory.trainer].own_layer:
+    if trajectory.kind.own_layer:
         ranked = evaluation.ranked_weights(evidence.weight_CD, evidence.initial_weight_CD, past)
         where = {name: value for name, value in _where(trajectory, step).items() if name != "memory"}
         weights = {**where, "ranked": ranked}

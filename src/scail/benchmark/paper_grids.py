@@ -8,9 +8,10 @@ from itertools import product
 
 from scail.benchmark.grid_file import options_of
 from scail.benchmark.point import Point
-from scail.config.options import experiment_of
+from scail.config.options import experiment_of, own_places
 from scail.config.recipes import RECIPES, quick
-from scail.methods import METHODS
+from scail.methods import METHODS, Method
+from scail.methods.own_methods import own_methods
 from scail.results.archive import Pair
 from scail.results.published import DATASETS, WITH_MEMORY, WITHOUT_MEMORY
 
@@ -74,25 +75,30 @@ def named_grid(
     """The configurations of a grid of the paper.
 
     `datasets` replaces its own, `methods` leaves out all others, `select` replaces the paper's selections, `options`
-    are further options of `scail run`.
+    are further options of `scail run`. Methods of one's own, as `options` bring them, stand beside those of the grid.
     """
     if name not in GRIDS:
         raise ValueError(f"unknown grid {name!r}; known: {', '.join(GRIDS)}, or an existing YAML file of your own")
     grid, options = GRIDS[name], options or {}
-    _check_methods(name, grid, methods)
+    places = own_places(str(options.get("with_") or ""))
+    own = {name: method for place in places for name, method in own_methods(place).methods.items()}
+    _check_methods(name, grid, methods, own)
+    own = {name: method for name, method in own.items() if not methods or name in methods}
     points = []
     for dataset in dict.fromkeys(datasets or grid.datasets):
-        own = grid.rows if datasets or dataset == "ilsvrc" else grid.rows_elsewhere or grid.rows
-        rows = frozenset((m, s) for m, s in own if not methods or m in methods)
+        of_paper = grid.rows if datasets or dataset == "ilsvrc" else grid.rows_elsewhere or grid.rows
+        rows = frozenset((m, s) for m, s in of_paper if not methods or m in methods)
         for (states, share), seed in product(grid.configurations, seeds):
             # Where --methods names free heads only, the trajectories are those of the grid's own rows.
-            names = ",".join(_names(rows or own, methods, share == "0", select is None))
+            free = _names(rows or of_paper, methods, share == "0", select is None)
+            beside = [m for m, of in own.items() if not (share == "0" and of.needs_exemplars)]
+            names = ",".join([*free, *beside])
             memory = _memory(dataset, share, options)
             values = {"dataset": dataset, "states": states, "memory": memory, "methods": names, "seed": seed}
             given = {"select": select} if select else {}
             if names:
                 experiment = experiment_of(options_of({**values, **given, **options}))
-                points.append(Point(experiment, frozenset() if select else rows))
+                points.append(Point(experiment, frozenset() if select or own else rows))
     return points
 
 
@@ -125,9 +131,10 @@ def _free_heads(no_memory: bool) -> list[str]:
     ]
 
 
-def _check_methods(name: str, grid: PaperGrid, methods: Sequence[str]) -> None:
+def _check_methods(name: str, grid: PaperGrid, methods: Sequence[str], beside: Mapping[str, Method]) -> None:
     own = {method for method, _ in grid.rows}
     known = [method for method in METHODS if method in own or method in _free_heads(no_memory=name == "supp-nomem")]
+    known += beside
     wrong = [method for method in methods if method not in known]
     if wrong:
         raise ValueError(

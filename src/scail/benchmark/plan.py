@@ -52,7 +52,8 @@ class _Keys:
                 self.data[known] = data_of_state(configuration.dataset, state)
             return self.data[known]
 
-        return keys_of(trajectory, self._device(configuration.experiment.machine.accelerator), data)
+        with trajectory.table.told():
+            return keys_of(trajectory, self._device(configuration.experiment.machine.accelerator), data)
 
     def _device(self, accelerator: str) -> Device:
         if accelerator not in self.devices:

@@ -50,12 +50,12 @@ def _lines(processes: int) -> dict[str, Callable[[Count], str]]:
         "trainings, shared": lambda count: f"{count.shared:,}",
         "saved by sharing": lambda count: f"{count.alone - count.shared:,}",
         "already trained": lambda count: f"{count.there:,}",
-        "epochs to do": lambda count: f"{count.epochs:,}",
-        "images to go through": lambda count: (
+        "epochs to do, at most": lambda count: f"{count.epochs:,}",
+        "images to go through, at most": lambda count: (
             f"{count.passes:,}" if count.passes < 1e6 else f"{count.passes / 1e6:,.1f} M"
         ),
         "images to look at": lambda count: f"{count.looks:,}" if count.looks < 1e6 else f"{count.looks / 1e6:,.1f} M",
-        "estimated time": lambda count: duration(count.seconds / speed_of(processes)),
+        "estimated time, at most": lambda count: duration(count.seconds / speed_of(processes)),
     }
 
 

@@ -13,7 +13,7 @@ from scail.benchmark.trajectory import Trajectory
 from scail.evaluation import top_k_accuracy
 from scail.heads import Evidence, LinearHead
 from scail.methods import head_of
-from scail.training import TRAINERS
+from scail.training import Trainer
 
 NEAR_FLOOR, LEAST_TOP1 = 2.0, 50.0
 """A network that is so close to the floor, or so bad on exemplars that it was trained with, has not learned."""
@@ -55,13 +55,14 @@ class Rehearsal:
 
     @property
     def _has_layer(self) -> bool:
-        return TRAINERS[self.trajectory.trainer].own_layer
+        return self.trajectory.kind.own_layer
 
     def _own(self, step: Step) -> LinearHead:
-        """The network's own layer; where it has none, the first method that is read from it."""
-        if self._has_layer:
+        """The network's own layer; where something else than that decides, the first method that is read from it."""
+        if self._has_layer and self.trajectory.kind.complete is Trainer.complete:
             return LinearHead(step.learned.evidence.weight_CD, step.learned.evidence.bias_C)
-        return head_of(self.trajectory.methods[0], self.trajectory.configuration.experiment.heads, step.learned)
+        of, options = self.trajectory, self.trajectory.configuration.experiment.heads
+        return head_of(of.methods[0], options, step.learned, of.table.methods)
 
 
 def _initial_top1(evidence: Evidence, features_ED: Tensor, labels_E: Tensor) -> float:

@@ -25,7 +25,8 @@ from scail.benchmark.trajectory import Trajectory, trajectories_in
 from scail.benchmark.workers import Update, default_processes, run_trajectories
 from scail.config import Experiment
 from scail.datasets import load_dataset
-from scail.methods import METHODS
+from scail.methods.table import settled_own
+from scail.networks.precision import used_precision
 from scail.results.results import Results
 from scail.results.row import Row
 from scail.results.run_directory import RunDirectory
@@ -34,7 +35,6 @@ from scail.runtime.devices import joined
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.atomic import write_text
 from scail.storage.remote_store import open_store
-from scail.training import TRAINERS
 
 Begin = Callable[[Sequence[Trajectory]], None]
 Receive = Callable[[Update], None]
@@ -59,7 +59,8 @@ def run_experiment(
     `receive` are told what will be done and what happens, on rank 0.
     """
     check_counts(experiment, seeds, jobs)
-    place = None if out is None else Path(out)
+    place, machine = None if out is None else Path(out), experiment.machine
+    experiment = experiment.but(precision=used_precision(machine.precision, machine.accelerator))
     with joined(experiment.machine) as ranks:
         configurations = ranks.together(lambda: _configurations(experiment, seeds))
         folder = ranks.decided(lambda: place or new_run_folder(experiment))
@@ -81,6 +82,7 @@ def check_counts(experiment: Experiment, seeds: int, jobs: int | None) -> None:
 
 
 def _configurations(experiment: Experiment, seeds: int) -> list[Configuration]:
+    experiment = settled_own(experiment)  # a mistake there is told before the data are read
     dataset = load_dataset(experiment.dataset, experiment.data)
     return [settle(replace(experiment, seed=experiment.seed + i), dataset) for i in range(seeds)]
 
@@ -212,6 +214,7 @@ def config_of(configuration: Configuration) -> dict[str, Any]:
             "on_disk": dataset.on_disk, "notes": dataset.notes,
         },
         "network": configuration.network,
+        **({"own": own} if (own := configuration.table.contents) else {}),
         "lines": [one.record() for one in trajectories_in(configuration)],
         "provenance": provenance_of(configuration, "cpu" if experiment.machine.accelerator == "cpu" else "auto"),
         "command": sys.argv,
@@ -239,7 +242,7 @@ def _by_states_of(configuration: Configuration, measured: Measured) -> Measured:
     starts = [state.past_classes for state in configuration.states]
 
     def counted(row: Row) -> Row:
-        if not TRAINERS[row.trainer].at_once:
+        if not configuration.table.trainers[row.trainer].at_once:
             return row
         matrix = measured.confusion[row.method]
         right, images = (np.add.reduceat(of, starts).tolist() for of in (matrix.diagonal(), matrix.sum(1)))
@@ -272,8 +275,9 @@ def _new_folder(place: Path, name: str) -> Path:
 
 def _summarised(configuration: Configuration, folder: RunDirectory, seconds: float) -> Results:
     """Write the summary, from what is in the directory."""
+    known = list(configuration.table.methods)
     pairs = [(method, one.select) for one in trajectories_in(configuration) for method in one.methods]
-    folder.sort(sorted(pairs, key=lambda pair: list(METHODS).index(pair[0])))
+    folder.sort(sorted(pairs, key=lambda pair: known.index(pair[0])))
     rows = folder.rows()
     summary = summarise(rows, folder.timing()) | {
         "seconds": seconds,

@@ -17,17 +17,18 @@ from scail.benchmark.configuration import Configuration
 from scail.config import Select
 from scail.datasets.dataset import Dataset, fingerprint_of
 from scail.datasets.images.batches import Augmentation
-from scail.exemplars import SELECTION_VERSION, places
-from scail.methods import METHODS, split_name
+from scail.exemplars import SELECTION_VERSION, Selection, places
+from scail.methods.table import Table
 from scail.networks.network import network_version
 from scail.networks.precision import FULL
 from scail.storage.store import key_of
 from scail.stream import State, split_into_states
-from scail.training import TRAINERS, Trainer, trainer_of
+from scail.training import Joint, Trainer, trainer_of
+from scail.training.trainer import check_settings
 
 Device = tuple[str, str]
 """Type and kind of a device: other kinds add up in another order."""
-Reading = tuple[str, Select | None, int, tuple[str, ...]]
+Reading = tuple[str, str | None, int, tuple[str, ...]]
 """Trainer, selection, memory and methods: what a trajectory is of its configuration."""
 
 
@@ -38,8 +39,8 @@ class Trajectory:
     configuration: Configuration
     """The configuration that it is of; the first, where several read it."""
     trainer: str
-    """A name of `TRAINERS`."""
-    select: Select | None
+    """A name of `TRAINERS`, or of a trainer of one's own."""
+    select: str | None
     memory: int
     methods: tuple[str, ...]
     """The methods that are read from it."""
@@ -51,10 +52,9 @@ class Trajectory:
     @property
     def name(self) -> str:
         """The trainer and its exemplars, as a reader knows them."""
-        kind = TRAINERS[self.trainer]
-        if kind.at_once:
-            return kind.title
-        return f"{kind.title}, {f'{self.select} exemplars' if self.select else 'no memory'}"
+        if self.kind.at_once:
+            return self.kind.title
+        return f"{self.kind.title}, {f'{self.select} exemplars' if self.select else 'no memory'}"
 
     @property
     def title(self) -> str:
@@ -62,17 +62,65 @@ class Trajectory:
         of, more = self.configuration.title, len(self.readers) - 1
         return f"{of}{f' and {more} more' if more else ''}: {self.name}" if of else self.name
 
+    @property
+    def table(self) -> Table:
+        """What its methods mean."""
+        return self.configuration.table
+
+    @cached_property
+    def kind(self) -> type[Trainer]:
+        """How it trains."""
+        return self.table.trainers[self.trainer]
+
+    @property
+    def selection(self) -> Select | Selection:
+        """How its exemplars are chosen, if it has any."""
+        return self.table.selection(self.select or "random")
+
     @cached_property
     def training(self) -> Trainer:
         """The trainer, with the experiment's settings."""
+        return self._trainer(self.kind)
+
+    def _trainer(self, kind: type[Trainer]) -> Trainer:
         experiment = self.configuration.experiment
         total = len(self.configuration.dataset.class_names)
-        return trainer_of(TRAINERS[self.trainer], experiment.recipe, experiment.trained_schedules, total)
+        with self.table.told():
+            made = trainer_of(kind, experiment.recipe, experiment.trained_schedules, total)
+            check_settings(made)
+        return made
+
+    @cached_property
+    def own_content(self) -> list[str]:
+        """What tells a trainer of one's own apart; empty: it is one of scail's."""
+        return self.table.content(trainer=self.trainer)
+
+    @cached_property
+    def _beginning(self) -> Trainer:
+        """The trainer of state 0.
+
+        One of one's own whose settings there are those of `Joint` begins as fine tuning does: `Joint` itself trains the
+        state, so that it can be shared, whatever the file says.
+        """
+        if self.own_content and self.kind.extract is Trainer.extract:
+            joint = self._trainer(Joint)
+            if self.training.settings(0) == joint.settings(0):
+                return joint
+        return self.training
+
+    def training_at(self, state: int) -> Trainer:
+        """The trainer of this state."""
+        return self.training if state else self._beginning
+
+    def settings(self, state: int) -> dict[str, object]:
+        """What decides the training of this state; of a trainer of one's own, its file too."""
+        own = {"own": self.own_content} if self.own_content and self.training_at(state) is self.training else {}
+        return self.training_at(state).settings(state) | own
 
     @cached_property
     def states(self) -> tuple[State, ...]:
         """Its states; Full is one with all classes."""
-        if not TRAINERS[self.trainer].at_once:
+        if not self.kind.at_once:
             return self.configuration.states
         return split_into_states(self.configuration.dataset, 1, self.configuration.order)
 
@@ -95,13 +143,16 @@ class Trajectory:
     @cached_property
     def epochs(self) -> tuple[int, ...]:
         """Epochs of each state, at most."""
-        return tuple(self.training.epochs(s.index, sum(of)) for s, of in zip(self.states, self.counts, strict=True))
+        each = zip(self.states, self.counts, strict=True)
+        return tuple(self.training_at(s.index).epochs(s.index, sum(of)) for s, of in each)
 
     @cached_property
     def passes(self) -> tuple[int, ...]:
         """For each state, how many images its training goes through, at most: what it costs."""
         return tuple(
-            self.training.passes(s.index, of, s.past_classes, (self.budget(s.past_classes), self.budget(s.num_classes)))
+            self.training_at(s.index).passes(
+                s.index, of, s.past_classes, (self.budget(s.past_classes), self.budget(s.num_classes))
+            )
             for s, of in zip(self.states, self.counts, strict=True)
         )
 
@@ -113,7 +164,7 @@ class Trajectory:
     @property
     def looks(self) -> tuple[int, ...]:
         """For each state, images that a network only looks at to learn: for their features, and as a teacher."""
-        taught = TRAINERS[self.trainer].taught
+        taught = self.kind.taught
         each = zip(self.states, self.counts, self.epochs, self.passes, strict=True)
         return tuple(sum(of) + (p if taught and epochs and s.index else 0) for s, of, epochs, p in each)
 
@@ -138,21 +189,21 @@ class Trajectory:
         """What a run's config.json says of it."""
         return {
             "title": self.name, "trainer": self.trainer, "select": self.select, "memory": self.memory,
-            "methods": self.methods, "schedules": TRAINERS[self.trainer].schedules,
+            "methods": self.methods, "schedules": self.kind.schedules,
         }  # fmt: skip
 
 
 def trajectories_in(configuration: Configuration) -> tuple[Trajectory, ...]:
     """The trajectories that a configuration's methods need, each with the methods that are read from it."""
-    found: dict[tuple[str, Select | None, int], list[str]] = {}
+    found: dict[tuple[str, str | None, int], list[str]] = {}
     for name in configuration.methods:
-        method = METHODS[name]
+        method = configuration.table.methods[name]
         no_memory = method.without_memory or method.ignores_memory or configuration.memory == 0
-        if TRAINERS[method.trainer].at_once or no_memory:
-            found.setdefault((method.trainer, None, 0), []).append(name)
+        if method.kind.at_once or no_memory:
+            found.setdefault((method.trainer_name, None, 0), []).append(name)
             continue
         for select in _selects(name, configuration):
-            found.setdefault((method.trainer, select, configuration.memory), []).append(name)
+            found.setdefault((method.trainer_name, select, configuration.memory), []).append(name)
     unknown = (
         Trajectory(configuration, *of, tuple(name for name in names if (name, of[1]) not in configuration.known))
         for of, names in found.items()
@@ -166,13 +217,13 @@ def trajectories_in(configuration: Configuration) -> tuple[Trajectory, ...]:
     )
 
 
-def _selects(name: str, configuration: Configuration) -> tuple[Select, ...]:
+def _selects(name: str, configuration: Configuration) -> tuple[str, ...]:
     """How exemplars are chosen for this method: as named with it, else as the experiment says, else its own way."""
     experiment = configuration.experiment
-    named = [select for asked, select in map(split_name, experiment.methods) if asked == name]
+    named = [select for asked, select in map(configuration.table.split, experiment.methods) if asked == name]
     if named and None not in named:
         return tuple(dict.fromkeys(select for select in named if select))
-    own = METHODS[name].select
+    own = configuration.table.methods[name].select_name
     return experiment.exemplars.select or ((own,) if own else ("random", "herding"))
 
 
@@ -197,7 +248,7 @@ def facts_of(
     facts: dict[str, object] = {
         "previous": keys_before[-1] if keys_before else "",
         "data": data,
-        "trainer": trajectory.training.settings(state.index),
+        "trainer": trajectory.settings(state.index),
         "augmentation": [trajectory.augmentation.padding, trajectory.augmentation.mirror],
         "seed": experiment.seed,
         "threads": machine.threads,
@@ -211,7 +262,15 @@ def facts_of(
     if machine.ranks > 1:
         facts |= {"ranks": machine.ranks, "sync_batch_norm": machine.sync_batch_norm}
     if state.index or trajectory.training.from_memory:
-        each = trajectory.configuration.per_class if trajectory.memory else None
-        memory = trajectory.memory if each is None else f"{each}/class"
-        facts |= {"select": trajectory.select, "memory": memory, "selection": SELECTION_VERSION}
+        facts |= {"select": trajectory.select, "memory": _asked_memory(trajectory), "selection": SELECTION_VERSION}
+        if own := trajectory.table.content(select=trajectory.select):
+            facts |= {"own selection": own}
+    elif trajectory.training.holds_out:
+        facts |= {"memory": _asked_memory(trajectory)}  # as many images are set aside as it will keep
     return facts
+
+
+def _asked_memory(trajectory: Trajectory) -> int | str:
+    """B as a key has it: images of each class, where that is what was asked for."""
+    each = trajectory.configuration.per_class if trajectory.memory else None
+    return trajectory.memory if each is None else f"{each}/class"

@@ -88,8 +88,9 @@ def _work(number: int, trajectory: Trajectory, store: str | Path, receive: Recei
         progress=lambda state, progress: receive(Update(number, state.index, progress=progress)),
         stop_asked=_stop.is_set,
     )
-    for measured in measured_states(trajectory, open_store(store, create=ranks.rank == 0), watch, ranks):
-        receive(Update(number, measured.state, measured=measured))
+    with trajectory.table.told():
+        for measured in measured_states(trajectory, open_store(store, create=ranks.rank == 0), watch, ranks):
+            receive(Update(number, measured.state, measured=measured))
     receive(Update(number, done=True))
 
 

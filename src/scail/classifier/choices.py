@@ -13,7 +13,6 @@ from scail.config.recipes import PRETRAINED_NETWORK, learning
 from scail.methods import METHODS, split_name
 from scail.networks.precision import AUTO
 from scail.networks.pretrained import PRETRAINED, choose_backbone, has_pretrained, weights_id
-from scail.training import TRAINERS
 
 _SMALL = 64  # pixels: up to here the recipes for small images are meant
 _PRETRAINED_SIDE = 224  # pixels: what the pretrained network was trained on
@@ -46,7 +45,7 @@ class Wishes:
         method = split_name(self.method)[0]
         if method == "auto" or method not in METHODS:
             return None
-        return TRAINERS[METHODS[method].trainer].frozen
+        return METHODS[method].kind.frozen
 
     @property
     def pretrained(self) -> str | None:
@@ -87,7 +86,7 @@ def first_settings(
     trained = network is None or wishes.epochs is not None or wishes.recipe != "auto"
     method, select = check_method(wishes.method, wishes.memory, trained)
     experiment = _experiment(wishes, network, shape, images, accelerated, say)
-    if wishes.epochs is not None and network and TRAINERS[METHODS[method].trainer].frozen:
+    if wishes.epochs is not None and network and METHODS[method].kind.frozen:
         raise ValueError(
             f"epochs {wishes.epochs}: method {method} trains nothing, its network has pretrained weights; leave epochs "
             "out, or name a method that trains, such as icarl_duet"

@@ -125,8 +125,8 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
     losses = list[float]()
     trained = train_state(trainer, replace(task, report=_noting(losses, task.report)), rows)
     carried = trainer.complete(trained, task)
-    before = _moved(model.learned, by=new) if model else None
-    learned = remember(trained, before, settings.select or "random", task.budget, task.seed, carried)
+    before, aside = _moved(model.learned, by=new) if model else None, trainer.set_aside(task)
+    learned = remember(trained, before, settings.select or "random", task.budget, task.seed, carried, aside)
     assert isinstance(task.images, Tensor)
     exemplars = Kept.chosen(task.images, learned.memory)
     learned = replace(learned, memory=exemplars.memory)

@@ -56,7 +56,7 @@ def _some(names: tuple[str, ...]) -> str:
 def how_good(model: Model) -> list[str]:
     """How well learned images are classified when they are left out: in all, and the worst classes."""
     found = left_out(model)
-    if found is None:
+    if found is None or len(model.classes) == 1:  # one class is always right
         return []
     accuracy, classes = found.accuracy, found.of_classes(model.classes)
     text = f"left out one by one, {accuracy['images']} learned images: top-1 {accuracy['top1']:.1f} %"
@@ -82,4 +82,4 @@ def estimate(model: Model | None, settings: Settings, lesson: Lesson, device: st
         experiment.recipe.network, (shape.channels, shape.height, shape.width), flops, torch.get_num_threads(),
         device, precision,
     )  # fmt: skip
-    return f"{epochs} epochs of {images} images: about {duration(each * images * epochs)}, in {precision}"
+    return f"up to {epochs} epochs of {images} images: up to {duration(each * images * epochs)}, in {precision}"

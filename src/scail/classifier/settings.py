@@ -9,7 +9,7 @@ from scail.classifier.inputs import Shape
 from scail.config import Experiment, Select
 from scail.config.recipes import DEFAULT_METHOD, FROZEN_METHOD, WITHOUT_MEMORY
 from scail.methods import METHODS, split_name
-from scail.training import TRAINERS, Trainer, trainer_of
+from scail.training import Trainer, trainer_of
 
 DEFAULT_SELECT: Select = "herding"
 Keep = Literal["features", "moments"]
@@ -36,7 +36,7 @@ class Settings:
     @property
     def trainer(self) -> type[Trainer]:
         """How it trains."""
-        return TRAINERS[METHODS[self.method].trainer]
+        return METHODS[self.method].kind
 
     def training(self) -> Trainer:
         """Its trainer with these settings; what classes will come is not known."""
@@ -75,7 +75,7 @@ def check_method(name: str, memory: int, trained: bool = False) -> tuple[str, Se
     method, named = named_method(name, memory, trained)
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; known: auto, {', '.join(open_methods(memory))}")
-    if TRAINERS[METHODS[method].trainer].at_once:
+    if METHODS[method].kind.at_once:
         raise ValueError(
             f"method {method} trains on all data of all classes at once and cannot keep learning; "
             f"with a memory of {memory} images: {', '.join(open_methods(memory))}"
@@ -84,14 +84,14 @@ def check_method(name: str, memory: int, trained: bool = False) -> tuple[str, Se
         raise ValueError(f"method {method} has no memory by definition: give memory 0, or another method")
     if METHODS[method].needs_exemplars and not memory:
         raise ValueError(f"method {method} needs exemplars, but memory is 0; give it a memory, or another method")
-    return method, (named or METHODS[method].select or DEFAULT_SELECT) if memory else None
+    return method, (named or METHODS[method].known_select or DEFAULT_SELECT) if memory else None
 
 
 def open_methods(memory: int) -> list[str]:
     """The methods that can learn from an open stream with this memory."""
     return [
         name for name, method in METHODS.items()
-        if not TRAINERS[method.trainer].at_once
+        if not method.kind.at_once
         and not (method.without_memory if memory else method.needs_exemplars)
     ]  # fmt: skip
 

@@ -181,7 +181,9 @@ def _print_plan(grid: GridCommand, settled: Grid, finished: set[int], console: C
     total = sum(counts.values(), Count())
     processes = grid.jobs or processes_for(settled.configurations, total.trajectories)
     console.print(plan_table(counts, total, processes, settled.missing))
-    for text in (*assumptions(total, processes, settled.missing), *(f"note: {n}" for n in settled.notes)):
+    precisions = dict.fromkeys(one.experiment.machine.precision for one in settled.configurations)
+    said = [*assumptions(total, processes, settled.missing), f"Precision: {', '.join(precisions)}."]
+    for text in (*said, *(f"note: {n}" for n in settled.notes)):
         console.print(text, highlight=False, markup=False, soft_wrap=True)
     for i in sorted(finished):
         title = settled.configurations[i].title

@@ -39,6 +39,7 @@ COMMANDS = {
     "forget": Command("classifier", "Take a class out of a model", "scail.cli.learn:ForgetCommand"),
     "export": Command("classifier", "Write a model as one ONNX file", "scail.cli.predict:ExportCommand"),
     "methods": Command("reference", "List the methods", "scail.cli.reference:MethodsCommand"),
+    "check": Command("reference", "Try methods of your own", "scail.cli.check:CheckCommand"),
     "datasets": Command("reference", "List the data sets", "scail.cli.reference:DatasetsCommand"),
     "recipes": Command("reference", "List the recipes, or print one in full", "scail.cli.reference:RecipesCommand"),
     "prepare": Command("reference", "Pack a data set, or crop faces", "scail.cli.prepare:PrepareCommand"),
@@ -76,7 +77,7 @@ def overview() -> str:
     lines += ["Teach an image classifier new classes over time, when old data can't be kept."]
     for group, commands in groupby(COMMANDS.items(), key=lambda item: item[1].group):
         lines += [f"{group}:", *(f"  {name:10}{command.summary}" for name, command in commands)]
-    return "\n".join([*lines, "", "`scail COMMAND --help` explains a command and its options."])
+    return "\n".join([*lines, "`scail COMMAND --help` explains a command and its options."])
 
 
 def _unknown(name: str) -> str:

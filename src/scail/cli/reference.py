@@ -16,30 +16,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MethodsCommand:
-    """List the methods: what each one does, and what it needs."""
+    """List the methods: what each one does, and what it needs.
+
+    With --with also those of your own files, which are carried out for that.
+
+      scail methods
+      scail methods --with my_method.py
+    """
+
+    with_: Annotated[str | None, tyro.conf.arg(name="with", metavar="FILES")] = None
+    """Methods of your own: Python files, or names that installed packages offer, separated by commas."""
 
     def __call__(self) -> None:
-        """Print the table of methods."""
+        """Print the table of methods, and what installed packages offer beside them."""
         from rich.console import Console
         from rich.table import Table
 
-        from scail.methods import METHODS
+        from scail.config.options import own_places
+        from scail.methods.own_methods import offered
+        from scail.methods.table import table_of
 
+        methods = table_of(RECIPES["quick"]("glyphs").but(own_methods=own_places(self.with_))).methods
         table = Table("name", "in the paper", "trainer", "exemplars", "what it does", box=None, pad_edge=False)
-        for name, method in METHODS.items():
+        for name, method in methods.items():
             what = method.summary if method.in_paper else f"{method.summary} (not in the paper)"
-            table.add_row(name, method.label, method.trainer, _memory_use(method), what)
+            table.add_row(name, method.label, method.trainer_name, _memory_use(method), what)
         Console().print(table)
+        for name, point in offered().items():
+            package = f"{point.dist.name} {point.dist.version}" if point.dist else point.module
+            print(f"{package} offers more: --with {name}")
 
 
 def _memory_use(method: Method) -> str:
-    from scail.training import TRAINERS
-
-    if TRAINERS[method.trainer].at_once or method.without_memory:
+    if method.kind.at_once or method.without_memory:
         return "none"
     if method.ignores_memory:
         return "not read"
-    chosen = method.select or "both ways"
+    chosen = method.select_name or "both ways"
     return f"{chosen}, needed" if method.needs_exemplars else chosen
 
 

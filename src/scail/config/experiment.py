@@ -128,6 +128,10 @@ class Experiment:
     stream: StreamSettings = StreamSettings()
     exemplars: ExemplarSettings = ExemplarSettings()
     methods: tuple[str, ...] = asked(("all",))
+    own_methods: tuple[str, ...] = asked(())
+    """Python files with methods of one's own, or names by which installed packages offer some. They are carried out."""
+    own_content: tuple[str, ...] = asked(())
+    """Settled: what tells the content of each of them apart."""
     heads: HeadOptions = HeadOptions()
     seed: int = 1
     machine: Machine = Machine()
@@ -166,8 +170,9 @@ class Experiment:
 
     @property
     def trained_schedules(self) -> Schedules:
-        """The schedules as they are trained with, on so many devices."""
-        return self.recipe.schedules.scaled(self.machine.ranks if self.machine.linear_scaling else 1)
+        """The schedules as they are trained with, in so many states and on so many devices."""
+        states = self.stream.states if isinstance(self.stream.states, int) else len(self.stream.states)
+        return self.recipe.schedules.for_states(states).scaled(self.machine.ranks if self.machine.linear_scaling else 1)
 
 
 @dataclass(frozen=True)

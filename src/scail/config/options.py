@@ -25,14 +25,15 @@ class StreamOptions:
 
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME|PATH")] = "glyphs"
     """Which images: a name of `scail datasets`, hf:owner/name, or the path of a folder or list file of your own."""
-    states: Annotated[str, tyro.conf.arg(metavar="Z|SIZES")] = "10"
+    states: Annotated[str | None, tyro.conf.arg(metavar="Z|SIZES")] = None
     """Z, the number of states, which are of equal size.
-    Or the number of new classes in each state, as 50,25,25."""
+    Or the number of new classes in each state, as 50,25,25. Default: the recipe's, which is 10 (split-mnist: 5)."""
     first_state: Annotated[str | None, tyro.conf.arg(metavar="N|half")] = None
     """How many classes state 0 has, if more than the others: a number, or half. The other states share the rest."""
-    memory: Annotated[str, tyro.conf.arg(metavar="B")] = "2%"
+    memory: Annotated[str | None, tyro.conf.arg(metavar="B")] = None
     """B, how many images of past classes are kept in all: a number, or a share of the training images.
-    20/class: as many of each class, from the start. 4MB: as many as fit, as raw pixels."""
+    20/class: as many of each class, from the start. 4MB: as many as fit, as raw pixels.
+    Default: the recipe's, which is 2% (split-mnist: 1000)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,10 @@ class TrainingOptions:
     methods: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Which methods: names of `scail methods`, separated by commas. Default: all; in a grid, those of its table.
     A name can have a --select of its own, as scail:herding."""
+    with_: Annotated[str | None, tyro.conf.arg(name="with", metavar="FILES")] = None
+    """Methods of your own, beside scail's: Python files, or names that installed packages offer (see `scail methods`),
+    separated by commas. A file is carried out: it can do whatever you can do. docs/own-methods.md has an example.
+    Example: --with my_method.py --methods mine,ft,scail"""
     select: Literal["random", "herding", "both"] | None = None
     """How the images that are kept of a class are chosen.
     random: by chance.
@@ -55,6 +60,8 @@ class TrainingOptions:
     cifar100-cpu: the paper's CIFAR-100 as far as a CPU goes.
     paper: the paper's own training, for a GPU.
     paper-224: the same for small images, scaled to 224 pixels.
+    paper-code: as paper, but with gradients summed over micro-batches, as in the authors' public code.
+    paper-bic: as paper, but BiC with the numbers of its own paper.
     pretrained: begins with a network that has seen the world, and moves it little.
     split-mnist: five states of two digits each, for a comparison with published numbers.
     Example: --dataset cifar100 --recipe paper. `scail recipes paper` prints every number, options below change some."""
@@ -81,7 +88,9 @@ class TrainingOptions:
     Default: 20 for glyphs, 32 for cifar100, 64 for image files (224 with recipe paper)."""
     order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
     """The order in which classes arrive. Default: the recipe's.
-    seed: drawn by --seed. icarl: that of the iCaRL paper. given: that of the data set.
+    seed: drawn by --seed. given: that of the data set.
+    icarl: the literature's, numpy's RandomState(1993) shuffle. CIFAR-100 begins 68, 56, 78, 8 then. iCaRL's own Theano
+    code shuffles images first and begins 87, 0, 52, 58.
     FILE: that of a file with one class name per line."""
     split: Literal["icarl", "official"] | None = None
     """ILSVRC: which images to test on. Default: icarl.
@@ -143,9 +152,10 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     NAME is the training. first: state 0, and Full. later: fine tuning after state 0.
     balanced: the last step of FT^BAL and E2E. distill: iCaRL, FT^distill, iCaRL^duet and LwF.
     bic-first, bic and bic-correction: BiC's state 0, later states, and second stage.
-    WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience or weight_decay_states;
-    passes, window: numbers of images; gain: a share; divide_by_state: yes or no; milestones: epochs with a plus
-    between, as 30+60; decay: plateau, steps, cosine or settle, which ends when the loss no longer falls."""
+    WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience, weight_decay_states or
+    micro_batch; passes, window: numbers of images; gain: a share; divide_by_state, sum_micro_batches: yes or no;
+    milestones: epochs with a plus between, as 30+60; decay: plateau, steps, cosine or settle, which ends when the loss
+    no longer falls."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer, a row being the weights of one class.
     Without this, each state begins a new layer."""
@@ -182,21 +192,25 @@ def experiment_of(options: RunOptions) -> Experiment:
         raise ValueError(f"--recipe {recipe}: expected {', '.join(RECIPES)}; see `scail recipes`")
     experiment = RECIPES[recipe](options.dataset)
     schedules = _with_numbers(options, experiment.recipe.schedules)
-    states = _numbers("--states", options.states, "a number, or sizes as 50,10,10")
-    memory = options.memory.strip()
+    states = (
+        _numbers("--states", options.states, "a number, or sizes as 50,10,10") if options.states is not None else ()
+    )
+    memory = None if options.memory is None else options.memory.strip()
     selects: tuple[Select, ...] | None = None
     if options.select is not None and options.select != "both":
         selects = (options.select,)
     asked: dict[str, Any] = {
-        "states": states[0] if len(states) == 1 else states, "first_state": _first_state(options.first_state),
-        "memory": memory if not memory.lstrip("-").isdigit() else int(memory),
+        "first_state": _first_state(options.first_state),
         "methods": tuple(name.strip() for name in _or(options.methods, "all").split(",") if name.strip()),
+        "own_methods": own_places(options.with_),
         "select": selects, "candidates": _candidates(options.candidates, experiment.heads.candidates),
         "as_published": options.as_published, "keep_past_rows": options.keep_past_rows, "tune": options.tune,
         "keep_features": options.keep_features, "nodes": options.nodes, "sync_batch_norm": options.sync_batch_norm,
         "linear_scaling": options.linear_scaling,
     }  # fmt: skip
     where_given: dict[str, Any] = {
+        "states": states[0] if len(states) == 1 else states or None,
+        "memory": int(memory) if memory is not None and memory.lstrip("-").isdigit() else memory,
         **_network(options), "threads": options.threads, "classes": options.classes,
         "image_size": options.image_size, "images_per_class": options.images_per_class,
         "class_order": _order(options.order), "split": options.split, "held_out": options.held_out,
@@ -208,6 +222,11 @@ def experiment_of(options: RunOptions) -> Experiment:
     given = {name: value for name, value in where_given.items() if value is not None}
     experiment = replace(experiment, recipe=replace(experiment.recipe, schedules=schedules))
     return experiment.but(**asked, **given)
+
+
+def own_places(text: str | None) -> tuple[str, ...]:
+    """The files and names that `--with` gives."""
+    return tuple(dict.fromkeys(place.strip() for place in (text or "").split(",") if place.strip()))
 
 
 def _network(options: RunOptions) -> dict[str, str | None]:

@@ -27,19 +27,31 @@ PAPER_DATA: dict[str, tuple[int, int, int]] = {
 """The paper's data sets: classes, training images, test images."""
 
 
-def quick(dataset: str = "glyphs") -> Experiment:
-    """Fits a CPU: ResNet-8, a few short trainings."""
-    first = Schedule(epochs=16, lr=0.1, batch_size=32, decay="cosine")
-    schedules = Schedules(
+def settling(epochs: int, passes: int, batch_size: int = 32) -> Schedules:
+    """Every training at its own rate until its loss stops falling, within the same limits for all of them.
+
+    So each fits what it is given, exemplars included, on ten images or on ten thousand. No rate is divided by the
+    number of the state: a layer that is drawn anew has as much to learn in the last state as in the first. A loss with
+    distillation in it does not fall to zero, so what is still to be gained is a smaller share of it.
+    """
+    first = Schedule(
+        epochs=epochs, passes=passes, lr=0.1, batch_size=batch_size, decay="settle", patience=4, gain=0.03, window=2000
+    )
+    return Schedules(
         first=first,
-        later=Schedule(epochs=8, lr=0.1, batch_size=32, decay="cosine", divide_by_state=True),
-        balanced=Schedule(epochs=8, lr=0.01, batch_size=32, decay="cosine", divide_by_state=True),
-        distill=Schedule(epochs=10, lr=4.0, batch_size=32, weight_decay=1e-5, decay="cosine"),
+        later=first,
+        balanced=replace(first, lr=0.01),
+        distill=replace(first, lr=2.0, weight_decay=1e-5, gain=0.01),
         bic_first=first,
-        bic=Schedule(epochs=8, lr=0.05, batch_size=32, weight_decay=2e-4, decay="cosine"),
+        bic=replace(first, weight_decay=2e-4, gain=0.01),
         bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
     )
+
+
+def quick(dataset: str = "glyphs") -> Experiment:
+    """Fits a CPU: ResNet-8, short trainings."""
     padding = 2 if dataset in ("glyphs", "digits", "mnist") else 4
+    schedules = settling(epochs=80, passes=160_000)
     return Experiment(
         recipe=Recipe(name="quick", network="resnet8", padding=padding, schedules=schedules), dataset=dataset
     )
@@ -48,18 +60,7 @@ def quick(dataset: str = "glyphs") -> Experiment:
 def cifar100_cpu(dataset: str = "cifar100") -> Experiment:
     """The paper's CIFAR-100 as far as two cores go: a small ResNet, 200 images a class, the memory in proportion."""
     base = quick(dataset)
-    schedules = base.recipe.schedules.but(
-        [  # in ten states every trainer goes through about as many images as fine tuning
-            ("first", "epochs", 30),
-            ("later", "epochs", 12),
-            ("balanced", "lr", 0.1),
-            ("distill", "epochs", 14),
-            ("bic_first", "epochs", 30),
-            ("bic", "epochs", 12),
-            ("bic", "lr", 0.1),
-        ]
-    )
-    recipe = replace(base.recipe, name="cifar100-cpu", network="resnet8-half", schedules=schedules)
+    recipe = replace(base.recipe, name="cifar100-cpu", network="resnet8-half", schedules=settling(50, 400_000))
     return replace(base, recipe=recipe, data=DataSettings(images_per_class=200))
 
 
@@ -109,7 +110,7 @@ def paper(dataset: str = "glyphs") -> Experiment:
     """The paper's training: ResNet-18; for small images its CIFAR-100 column with a 3x3 stem, for others 224 pixels."""
     if dataset in SMALL_IMAGES:
         return _paper_small(dataset)
-    steps = Schedule(epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, decay="steps", milestones=(30, 60, 80, 90))
+    bic, correction = _bic_as_public()
     plateau = Schedule(epochs=35, lr=0.1, batch_size=256, weight_decay=1e-4, patience=5, divide_by_state=True)
     schedules = Schedules(
         first=Schedule(epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, patience=10),
@@ -119,11 +120,27 @@ def paper(dataset: str = "glyphs") -> Experiment:
             epochs=60, lr=2.0, batch_size=128, weight_decay=1e-5, decay="steps", divide_by=5,
             milestones=(20, 30, 40, 50),
         ),
-        bic_first=steps,
-        bic=steps,
-        bic_correction=replace(steps, epochs=200, weight_decay=0.0, milestones=(60, 120, 160, 180)),
+        bic_first=bic,
+        bic=bic,
+        bic_correction=correction,
     )  # fmt: skip
     return _of_paper(dataset, Recipe(name="paper", network="resnet18", schedules=schedules), 224)
+
+
+def paper_code(dataset: str = "cifar100") -> Experiment:
+    """The paper's training as the authors' public code does it: gradients of micro-batches of 32 are summed.
+
+    Eight of them for large images, four for small ones: as many times the rate, at as small a part of the weight decay.
+    iCaRL and BiC come from codes of their own, and stay as they are.
+    """
+    base = paper(dataset)
+    changed = [
+        (name, what, value)
+        for name in ("first", "later", "balanced")
+        for what, value in (("micro_batch", 32), ("sum_micro_batches", True))
+    ]
+    recipe = replace(base.recipe, name="paper-code", schedules=base.recipe.schedules.but(changed))
+    return replace(base, recipe=recipe)
 
 
 def paper_224(dataset: str = "cifar100") -> Experiment:
@@ -132,8 +149,33 @@ def paper_224(dataset: str = "cifar100") -> Experiment:
     return _of_paper(dataset, replace(small.recipe, name="paper-224", network="resnet18"), 224)
 
 
+def paper_bic(dataset: str = "cifar100") -> Experiment:
+    """The paper's training, but BiC with the numbers of its own paper."""
+    if dataset in SMALL_IMAGES:
+        bic = Schedule(epochs=250, lr=0.1, batch_size=128, weight_decay=2e-4, decay="steps", milestones=(100, 150, 200))
+        correction = replace(bic, epochs=500, weight_decay=0.0, milestones=(200, 300, 400))
+    else:
+        bic = Schedule(
+            epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, decay="steps", milestones=(30, 60, 80, 90)
+        )
+        correction = replace(bic, epochs=200, weight_decay=0.0, milestones=(60, 120, 160, 180))
+    base = paper(dataset)
+    schedules = Schedules(base.recipe.schedules, bic_first=bic, bic=bic, bic_correction=correction)
+    return replace(base, recipe=replace(base.recipe, name="paper-bic", schedules=schedules))
+
+
+def _bic_as_public() -> tuple[Schedule, Schedule]:
+    """Both stages of BiC, as its authors' public code trains it: the paper ran this, on every data set."""
+    steps = Schedule(
+        epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, decay="steps", milestones=(30, 60, 80, 90),
+        weight_decay_states=-1,
+    )  # fmt: skip
+    correction = replace(steps, epochs=200, weight_decay=0.0, milestones=(60, 120, 160, 180), weight_decay_states=0)
+    return steps, correction
+
+
 def _paper_small(dataset: str) -> Experiment:
-    bic = Schedule(epochs=250, lr=0.1, batch_size=128, weight_decay=2e-4, decay="steps", milestones=(100, 150, 200))
+    bic, correction = _bic_as_public()
     plateau = Schedule(epochs=60, lr=0.1, batch_size=128, patience=15, divide_by_state=True)
     schedules = Schedules(
         first=Schedule(epochs=300, lr=0.1, batch_size=128, patience=60),
@@ -144,7 +186,7 @@ def _paper_small(dataset: str) -> Experiment:
         ),
         bic_first=bic,
         bic=bic,
-        bic_correction=replace(bic, epochs=500, weight_decay=0.0, milestones=(200, 300, 400)),
+        bic_correction=correction,
     )
     return _of_paper(dataset, Recipe(name="paper", network="resnet18-3x3", schedules=schedules), None)
 
@@ -162,30 +204,20 @@ DEFAULT_METHOD, WITHOUT_MEMORY = "icarl_duet", "lwf"
 
 
 def learning(images: int, pixels: int, network: str, started: bool = False) -> Experiment:
-    """For a classifier that keeps learning: how long it trains goes by how many images its first state has,
-    and how far they are shifted by their size. `started`: it begins with weights that know something, and moves less.
+    """For a classifier that keeps learning: it trains until the loss stops falling, and how long at most goes by how
+    many images its first state has. `started`: it begins with weights that know something, and moves less.
 
     A later state starts from a fixed rate, not from one divided by the number of the state: nobody knows how many
     states will come, and a class that comes as the hundredth is to be learned like the second. Past rows of the linear
     layer are kept: better for all heads of fine tuning but SLDA.
     """
     small = network in ("resnet8", "resnet8-half", "resnet20", "resnet32")
-    passes, least, most = (25_000, 16, 80) if small else (50_000, 30, 60)
-    epochs = min(most, max(least, -(-passes // max(1, images))))
-    batch, decay = (32, 5e-4) if small else (64, 1e-4)
     pace = 0.1 if started else 1.0
-    first = Schedule(epochs=epochs, lr=0.1 * pace, batch_size=batch, weight_decay=decay, decay="cosine")
-    later = replace(first, epochs=max(8, epochs // 2), lr=0.05 * pace)
-    distill = replace(first, epochs=max(10, epochs // 2), lr=(4.0 if small else 2.0) * pace, weight_decay=1e-5)
-    schedules = Schedules(
-        first=first,
-        later=later,
-        balanced=replace(later, lr=0.005 * pace),
-        distill=distill,
-        bic_first=first,
-        bic=replace(later, weight_decay=2e-4 if small else 1e-4),
-        bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
-    )
+    base = settling(epochs=150, passes=max(50_000, (16 if small else 30) * images), batch_size=32 if small else 64)
+    rates = {"first": 0.1, "later": 0.05, "balanced": 0.005, "distill": 2.0, "bic_first": 0.1, "bic": 0.05}
+    schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
+    if not small:
+        schedules = schedules.but((name, "weight_decay", 1e-4) for name in rates if name != "distill")
     padding = min(4, max(1, pixels // 8))
     return Experiment(
         recipe=Recipe(name="learning", network=network, padding=padding, keep_past_rows=True, schedules=schedules)
@@ -197,6 +229,8 @@ RECIPES: dict[str, Callable[[str], Experiment]] = {
     "cifar100-cpu": cifar100_cpu,
     "paper": paper,
     "paper-224": paper_224,
+    "paper-code": paper_code,
+    "paper-bic": paper_bic,
     "pretrained": pretrained,
     "split-mnist": split_mnist,
 }

@@ -32,13 +32,19 @@ class Schedule:
     divide_by_state: bool = False
     """In state k, start at lr / (k + 1)."""
     weight_decay_states: int = 0
-    """With Z here, weight_decay * Z / (k + 1) in state k, as in BiC's public code; 0: the same in all states."""
+    """With Z here, weight_decay * Z / (k + 1) in state k, as in BiC's public code; 0: the same in all states;
+    -1: Z is the number of states of the experiment."""
     passes: int = 0
     """At most so many images are gone through, the same one in each epoch counted anew; 0: `epochs` alone says."""
     gain: float = 0.0
     """settle: the loss falls as long as its mean over `patience` epochs is lower than before by this share."""
     window: int = 0
     """settle: it is looked at over more epochs, where `patience` epochs have fewer images than these."""
+    micro_batch: int = 0
+    """At most so many images go through the network at a time, where memory is short; 0: the whole batch."""
+    sum_micro_batches: bool = False
+    """As in the authors' public code: gradients of micro-batches are summed, not averaged; a last batch with fewer of
+    them is dropped; and the plateau is judged by the last one's loss."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -50,10 +56,11 @@ class Schedule:
                 f"momentum {self.momentum}, weight decay {self.weight_decay}: expected a momentum from 0 to below 1, "
                 "and a decay of 0 or more"
             )
-        if not self.divide_by > 0 or self.patience < 0 or self.weight_decay_states < 0:
+        if not self.divide_by > 0 or self.patience < 0 or self.weight_decay_states < -1:
             raise ValueError(
                 f"divide by {self.divide_by}, patience {self.patience}, weight decay states "
-                f"{self.weight_decay_states}: expected a number above 0 to divide by, and 0 or more of the others"
+                f"{self.weight_decay_states}: expected a number above 0 to divide by, and 0 or more of the others "
+                "(-1 weight decay states: as many as the experiment has)"
             )
         if self.passes < 0 or self.window < 0 or not 0 <= self.gain < 1:
             raise ValueError(
@@ -64,6 +71,11 @@ class Schedule:
             raise ValueError(f"decay is {self.decay!r}, expected one of {', '.join(DECAYS)}")
         if any(epoch < 1 for epoch in self.milestones) or list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"milestones are {self.milestones}: expected numbers of epochs, each above the one before")
+        if self.micro_batch < 0 or self.sum_micro_batches > (self.micro_batch > 0):
+            raise ValueError(
+                f"micro batch is {self.micro_batch}, expected 0 or more images, and 1 or more where micro-batches are "
+                "summed"
+            )
 
     def most_epochs(self, images: int) -> int:
         """How many epochs a training on so many images takes at most: one, where already that is too much.
@@ -82,7 +94,7 @@ class Schedule:
         return {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
 
 
-_LATER = {"passes": 0, "gain": 0.0, "window": 0}
+_LATER = {"passes": 0, "gain": 0.0, "window": 0, "micro_batch": 0, "sum_micro_batches": False}
 """Values that schedules did not have in version 0.1, with what a record means that does not name them."""
 
 
@@ -127,9 +139,18 @@ class Schedules(Mapping[str, Schedule]):
         return Schedules(found)
 
     def scaled(self, times: int) -> Schedules:
-        """For so many devices with a whole batch on each: batches and rates as many times as large."""
-        numbers = [(n, w, getattr(self[n], w) * times) for n in self.trainings for w in ("lr", "batch_size")]
+        """For so many devices with a whole batch on each: batches and rates as many times as large.
+
+        Where micro-batches are summed their sum grows with the batch, and the rate stays.
+        """
+        of = [(n, w) for n in self.trainings for w in ("lr", "batch_size")]
+        numbers = [(n, w, getattr(self[n], w) * times) for n, w in of if w != "lr" or not self[n].sum_micro_batches]
         return self if times == 1 else self.but(numbers)
+
+    def for_states(self, count: int) -> Schedules:
+        """For an experiment of so many states: weight decays that go by their number know it."""
+        of = [(name, "weight_decay_states", count) for name in self if self[name].weight_decay_states == -1]
+        return self.but(of)
 
     def with_epochs(self, epochs: int | tuple[int, int] | None) -> Schedules:
         """Other numbers of epochs: of every training; or of those of a first state, and of the others."""

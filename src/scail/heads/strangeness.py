@@ -110,10 +110,13 @@ def distance_between_kinds(features_ND: Tensor, labels_N: Tensor) -> float:
 def similar_left_out(moments: Moments, features_ND: Tensor, labels_N: Tensor) -> tuple[Tensor, Tensor]:
     """The two cosines of learned images, each by a classifier that never saw it; their classes have two at least.
 
-    The middle of all classes stays as it is. The rest is as in `slda_left_out`.
+    The middle of all classes stays as it is. The rest is as in `slda_left_out`. A single class is its own middle: then
+    the second cosine tells nothing, and is 0.
     """
     plain_N = ncm_left_out(moments, features_ND, labels_N).amax(1)
     known = moments.count_C > 0
+    if int(known.sum()) == 1:
+        return plain_N, torch.zeros_like(plain_N)
     middle_D = moments.mean_CD[known].mean(0)
     features_ND, mean_CD = features_ND.double() - middle_D, moments.mean_CD - middle_D
     precision_DD, share = precision(moments)

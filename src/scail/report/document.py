@@ -75,7 +75,7 @@ def compared(groups: Sequence[Sequence[Measurements]]) -> str:
         columns |= {f"{title}; {place}": summary for place, summary in columns_of(group).items()}
         parts += [f"{BASE}: {_setting(group)}"] if title == BASE else []
     for value, name in (("top5", "Top-5"), ("top1", "Top-1")):
-        for select in ("random", "herding", None):
+        for select in _selections(columns):
             of = {title: with_selection(summary, select) for title, summary in columns.items()}
             alone = {title for title, summary in columns.items() if select is None and not summary["methods"]}  # Full
             of = {title: summary for title, summary in of.items() if summary["methods"] or title in alone}
@@ -91,6 +91,12 @@ def compared(groups: Sequence[Sequence[Measurements]]) -> str:
             parts += [f"### {name}, {chosen}\n", *markdown_lines(lines), ""]
     parts.append(f"Percent; {AVERAGING}; mean ± standard deviation over seeds; *: not in the paper; –: not run.\n")
     return "\n".join([*parts, _provenance([kept for group in groups for kept in group])])
+
+
+def _selections(columns: Columns) -> list[str | None]:
+    """The ways in which exemplars were chosen: the paper's, others, none."""
+    found = {record["select"] for summary in columns.values() for record in summary["methods"]}
+    return ["random", "herding", *sorted(found - {"random", "herding", None}), None]
 
 
 def with_selection(summary: Mapping[str, Any], select: str | None) -> Mapping[str, Any]:

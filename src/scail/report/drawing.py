@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STYLES = {"random": "--", "herding": "-", None: "-"}
+_STYLES = {"random": "--", "herding": "-", None: "-"}
 PAST, NEW = "#c2410c", "#0b5cad"
 FORMATS = ("pdf", "svg", "png")
 
@@ -59,6 +59,11 @@ def shown_methods(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     found = {key: mine for key, mine in by_method(rows).items() if key[0] in ("ft", "scail")}
     last = [*found][-1][2] if found else None
     return [(titled(label, select, " exemplars"), mine) for (_, label, select), mine in found.items() if select == last]
+
+
+def style_of(select: str | None) -> str:
+    """The line of a way to choose exemplars: dotted for one of one's own."""
+    return _STYLES.get(select, ":")
 
 
 def titled(label: str, select: str | None, what: str = "") -> str:

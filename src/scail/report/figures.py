@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scail.report import figures_cost, figures_errors, figures_inside
-from scail.report.drawing import STYLES, by_method, many_colours, new_figure, save, titled
+from scail.report.drawing import by_method, many_colours, new_figure, save, style_of, titled
 from scail.report.grid import telling
 from scail.report.runs import FinishedRun
 from scail.results.row import Row
@@ -69,7 +69,7 @@ def accuracy(rows: Sequence[Row]) -> Figure | None:
         for (_, label, select), mine in found.items():
             strong = label in ("FT", "ScaIL")
             axis.plot(
-                [r.classes for r in mine], [getattr(r, name) for r in mine], STYLES[select], color=colours[label],
+                [r.classes for r in mine], [getattr(r, name) for r in mine], style_of(select), color=colours[label],
                 label=titled(label, select) if several else label,
                 linewidth=2.2 if strong else 1.1, marker="o" if strong else None, markersize=3.5,
             )  # fmt: skip
@@ -92,7 +92,7 @@ def past_and_new(rows: Sequence[Row]) -> Figure | None:
         for (_, label, select), mine in found.items():
             strong, states = label in ("FT", "ScaIL"), [r for r in mine if r.state > 0]
             axis.plot(
-                [r.state for r in states], [_share(r, of) for r in states], STYLES[select], color=colours[label],
+                [r.state for r in states], [_share(r, of) for r in states], style_of(select), color=colours[label],
                 label=titled(label, select) if several else label, linewidth=2.2 if strong else 1.1,
             )  # fmt: skip
         axis.set(title=f"{group} classes", xlabel="state", ylabel="top-1 accuracy (%)", ylim=(0, 101))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from scail.evaluation import pareto_front
-from scail.report.drawing import STYLES, many_colours, new_figure
+from scail.report.drawing import many_colours, new_figure, style_of
 from scail.report.measures_table import label_with_select
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _AXES = {
     "bytes_kept": "bytes kept between states, beside the network",
     "image_passes": "images that went through training",
 }
-_MARKS = {"-": "o", "--": "s"}
+_MARKS = {"-": "o", "--": "s", ":": "^"}
 
 
 def cost(summary: Mapping[str, Any], value: str) -> Figure | None:
@@ -37,7 +37,7 @@ def _draw(axis: Axes, summary: Mapping[str, Any], records: list[Mapping[str, Any
     costs, values = [record["cost"][kind] for record in records], [record[value] for record in records]
     labels = list(dict.fromkeys(record["label"] for record in records))
     for record, x, y in zip(records, costs, values, strict=True):
-        colour, mark = many_colours(labels.index(record["label"])), _MARKS[STYLES[record["select"]]]
+        colour, mark = many_colours(labels.index(record["label"])), _MARKS[style_of(record["select"])]
         axis.plot(x, y, mark, color=colour, label=label_with_select(record), markersize=5)
     front = pareto_front(costs, values)
     axis.plot([costs[i] for i in front], [values[i] for i in front], color="black", linewidth=0.8, zorder=0)

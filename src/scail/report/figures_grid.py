@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from scail.report.drawing import STYLES, many_colours, new_figure
+from scail.report.drawing import many_colours, new_figure, style_of
 from scail.report.grid import label_of
 from scail.report.protocol import Column, Comparison
 
@@ -41,7 +41,7 @@ def draw_series(vary: Vary, fixed: int, configurations: list[Column]) -> Figure:
     for axis, value in zip(axes, ("top5", "top1"), strict=True):
         for n, label in enumerate(labels):
             found = [(names[i], of[label]) for i, of in enumerate(records) if label in of]
-            style = STYLES[found[0][1]["select"]]
+            style = style_of(found[0][1]["select"])
             axis.plot(
                 [name for name, _ in found], [record[value] for _, record in found], f"o{style}", label=label,
                 color=f"C{n}" if len(labels) <= 10 else many_colours(n), markersize=4,

@@ -28,7 +28,7 @@ def read_grid(out: Path, archive: Archive | None = None) -> dict[str, Columns]:
     record = json.loads((out / "grid.json").read_text(encoding="utf-8"))
     seeds: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     for cell in record["cells"]:
-        kept = archive.get(cell["key"], cell["schedules"]) if archive is not None else None
+        kept = archive.get(cell["key"], cell["schedules"], cell.get("own", {})) if archive is not None else None
         if kept is None or not kept.parts:
             summary = json.loads((out / cell["folder"] / "summary.json").read_text(encoding="utf-8"))
         else:

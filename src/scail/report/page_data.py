@@ -39,6 +39,7 @@ def page_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
                 "states": config.states,
                 "memory": config.memory,
                 "full": config.summary["full"],
+                "own": sorted({name for run in config.runs for name in run.config.get("own", {})}),
                 "records": [_record(record) for record in config.summary["methods"]],
             }
             for c, one in enumerate(comparisons)

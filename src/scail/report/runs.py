@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ def _of_trajectories(path: Path, titles: Mapping[tuple[str, str | None], str]) -
     for record in records:
         if absent := [key for key in ("trainer", "select", "state") if key not in record]:
             raise ValueError(f"a line without {absent[0]}")
-        if record["select"] not in ("herding", "random", None):
+        if not (record["select"] is None or re.fullmatch(r"\w+", str(record["select"]))):
             raise ValueError(f"select {record['select']!r}")
         record["title"] = titles.get((record["trainer"], record["select"]), record["trainer"])
     return records
@@ -107,9 +108,16 @@ def _json(path: Path) -> dict[str, Any]:
 def by_trajectory(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     """Records by the title of their trajectory; fine tuning first, since most methods are read from it."""
     found: dict[str, list[Mapping[str, Any]]] = {}
-    selects = ("herding", "random", None)
+    selects = {"herding": 0, "random": 1, None: 3}
     for record in sorted(
-        records, key=lambda r: (r["trainer"] != "fine_tune", selects.index(r["select"]), r["trainer"], r["state"])
+        records,
+        key=lambda r: (
+            r["trainer"] != "fine_tune",
+            selects.get(r["select"], 2),
+            str(r["select"]),
+            r["trainer"],
+            r["state"],
+        ),
     ):
         found.setdefault(record["title"], []).append(record)
     return found

@@ -19,8 +19,8 @@ _SELECTIONS = {"random": "random", "herding": "herding", None: "no memory"}
 
 def selections(summary: Mapping[str, Any]) -> list[str | None]:
     """The ways of choosing exemplars that the summary has; without a memory there is none to name."""
-    chosen = [s for s in _SELECTIONS if s and any(record["select"] == s for record in summary["methods"])]
-    return [*chosen] or [None]
+    there = {record["select"]: None for record in summary["methods"] if record["select"]}
+    return [*(s for s in _SELECTIONS if s in there), *(s for s in there if s not in _SELECTIONS)] or [None]
 
 
 def cells(summary: Mapping[str, Any]) -> list[tuple[str, list[Cell]]]:
@@ -82,7 +82,7 @@ def table_of(summary: Mapping[str, Any], name: str = "table", title: str = "Resu
         columns=[title for _ in groups for _, title in _COLUMNS],
         rows=cells(summary),
         caption=caption(summary),
-        groups=[_SELECTIONS[s] if s is None else f"{_SELECTIONS[s]} exemplars" for s in groups],
+        groups=[_SELECTIONS[s] if s is None else f"{s} exemplars" for s in groups],
         reference=summary["full"] is not None,
     )
 
@@ -135,7 +135,7 @@ def rich_table(summary: Mapping[str, Any]) -> Table:
     table.add_column("method")
     for s in groups:
         for i, (_, title) in enumerate(_COLUMNS):
-            table.add_column(f"{_SELECTIONS[s] if i == 0 else ''}\n{title}", justify="right")
+            table.add_column(f"{_SELECTIONS.get(s, s) if i == 0 else ''}\n{title}", justify="right")
     rows = cells(summary)
     for n, (label, row) in enumerate(rows):
         before_full = n == len(rows) - 2 and summary["full"] is not None

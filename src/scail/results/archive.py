@@ -41,6 +41,12 @@ class Contribution:
     """Schedules, command, commit, versions, start and duration."""
     rows: list[Row]
 
+    @property
+    def own(self) -> Mapping[str, str]:
+        """For each method from a file of one's own, what tells the file apart."""
+        found: Mapping[str, str] = self.made.get("own", {})
+        return found
+
     def used_by(self, trainer: str) -> tuple[str, ...]:
         """The schedules that this trainer used: no other makes a difference to its rows."""
         return schedule_names({**_USED_IN_0_1, **self.made.get("used", {})}[trainer])
@@ -58,12 +64,18 @@ class Measurements:
         """The rows of all its runs."""
         return [row for part in self.parts for row in part.rows]
 
-    def matching(self, schedules: Schedules) -> Measurements:
-        """Only the rows whose trainers had these schedules, which then stand in the configuration."""
+    def matching(self, schedules: Schedules, own: Mapping[str, str] | None = None) -> Measurements:
+        """Only the rows whose trainers had these schedules, which then stand in the configuration.
+
+        Of methods from files of one's own, those whose files had this content; None: that of the newest rows.
+        """
+        if own is None:
+            own = {method: content for part in self.parts for method, content in part.own.items()}
         parts = []
         for part in self.parts:
             unlike = {name for name, value in part.made["schedules"].items() if schedules.get(name) != value}
-            rows = [row for row in part.rows if unlike.isdisjoint(part.used_by(row.trainer))]
+            same = [row for row in part.rows if part.own.get(row.method) == own.get(row.method)]
+            rows = [row for row in same if unlike.isdisjoint(part.used_by(row.trainer))]
             parts += [Contribution(part.made, rows)] if rows else []
         experiment = {**self.configuration["experiment"], **schedules}
         return Measurements({**self.configuration, "experiment": experiment}, parts)
@@ -105,6 +117,11 @@ def schedules_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return as_kept
 
 
+def own_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """For each method in a run's config.json that is from a file of one's own, what tells the file apart."""
+    return dict(config.get("own", {}))
+
+
 def key_of_configuration(config: Mapping[str, Any]) -> str:
     """A short name for these numbers: the same on every machine and with every version."""
     text = json.dumps(configuration_of(config), sort_keys=True)
@@ -136,12 +153,14 @@ class Archive:
     def find(self, config: Mapping[str, Any]) -> Measurements:
         """What is known of this configuration; Full, which knows nothing of Z and B, from others too."""
         kept, schedules = self._own(config), schedules_of(config)
-        return Measurements(kept.configuration, [*kept.parts, *self._lent(kept, schedules)]).matching(schedules)
+        return Measurements(kept.configuration, [*kept.parts, *self._lent(kept, schedules)]).matching(
+            schedules, own_of(config)
+        )
 
-    def get(self, key: str, schedules: Schedules) -> Measurements | None:
-        """What is known of the configuration with this key, with these schedules."""
+    def get(self, key: str, schedules: Schedules, own: Mapping[str, str]) -> Measurements | None:
+        """What is known of the configuration with this key, with these schedules and files of one's own."""
         path = self._files.get(key)
-        return read_measurements(path).matching(schedules) if path else None
+        return read_measurements(path).matching(schedules, own) if path else None
 
     def all(self) -> list[Measurements]:
         """Every configuration, by file name, with whatever schedules."""
@@ -153,10 +172,11 @@ class Archive:
         Those of methods that were measured before are left as they are.
         """
         kept, schedules = self._own(config), schedules_of(config)
-        known = kept.matching(schedules).pairs
+        known = kept.matching(schedules, own_of(config)).pairs
         new = [row for row in rows if (row.method, row.select) not in known]
         made = {name: config.get(name) for name in ("commit", "started", "provenance")}
         made |= {"command": plain_command(config["command"]), "schedules": schedules, "seconds": round(seconds, 3)}
+        made |= {"own": own} if (own := own_of(config)) else {}
         lines = config["lines"]
         if all("schedules" in line for line in lines):
             made["used"] = {line["trainer"]: list(line["schedules"]) for line in lines}

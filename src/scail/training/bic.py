@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from scail.config import Recipe, Schedule, Schedules
-from scail.exemplars import places
+from scail.exemplars import aside_places, places
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
 from scail.training.fine_tune import FineTune
@@ -23,6 +23,8 @@ from scail.training.losses import distillation_loss, teacher_of, teacher_scores
 from scail.training.rates import Rates
 from scail.training.task import Task, Trained
 from scail.training.trainer import Trainer, check_shapes
+
+BETA_PENALTY = 0.1  # times half the square of beta, as in the authors' code
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ class Bic(Trainer):
 
     def train(self, task: Task) -> Network:
         """The network after stage 1."""
-        if task.previous is None:
-            return self.first.train(task)
         kept, _ = held_out(task)
+        if task.previous is None:
+            return self.first.train(task.of(kept))
         teacher = teacher_of(task.previous).to(task.fabric.device)
         past = task.past_classes
         corrected = _corrected_layer(teacher, task.carried, task.fabric.device)
@@ -58,13 +60,17 @@ class Bic(Trainer):
         fit(network, task.of(kept), self.schedule, loss)
         return network
 
+    def set_aside(self, task: Task) -> Tensor:
+        """The held-out images."""
+        return held_out(task)[1]
+
     def complete(self, trained: Trained, task: Task) -> dict[str, Tensor]:
         """alpha and beta for the newest classes, learned on the held-out images with the network in evaluation mode."""
         newest = torch.tensor([task.past_classes, task.num_classes])
         plain = {"alpha": torch.ones(()), "beta": torch.zeros(()), "newest": newest}
         rows = held_out(task)[1] if task.past_classes else torch.empty(0, dtype=torch.int64)
-        if not (task.labels[rows] >= task.past_classes).any():
-            return plain  # nothing is held out, or of past classes alone: nothing can be learned
+        if len((task.labels[rows] >= task.past_classes).unique()) < 2:
+            return plain  # nothing is held out, or of one side alone: the correction would run away
         linear = trained.network.linear
         with torch.no_grad():
             scores = torch.addmm(linear.bias, trained.features_ND[rows], linear.weight.T)
@@ -79,18 +85,21 @@ class Bic(Trainer):
 
     def passes(self, state: int, counts: Sequence[int], past: int, budget: tuple[int, int]) -> int:
         """All images but those that are held out."""
-        of_past = sum(len(_positions(count)) for count in counts[:past])
-        giving = [count for count in counts[past:] if count > 1]
-        of_new = sum(map(_given, giving, places(_of_new(of_past, past, len(counts) - past), len(giving))))
-        kept = sum(counts) - of_past - of_new
+        of_past = sum(len(aside_places(count)) for count in counts[:past])
+        giving = [(c, count) for c, count in enumerate(counts) if c >= past and count > 1]
+        asked = places(_of_new(of_past, past, len(counts) - past), len(giving))
+        kept_C = places(budget[1], len(counts))
+        away = of_past + sum(_given(count, kept_C[c], n) for (c, count), n in zip(giving, asked, strict=True))
+        kept = sum(counts) - away
         return kept * self.epochs(state, kept)
 
     def settings(self, state: int) -> dict[str, object]:
-        """Both stages: the corrected teacher makes the next state depend on stage 2."""
+        """Both stages: the corrected teacher makes the next state depend on stage 2. State 0 holds images out, too."""
+        own = {"trainer": "bic", "version": 3}
         if state == 0:
-            return self.first.settings(state)
+            return {**self.first.settings(state), **own}
         stages = {"stage1": self.schedule.record(), "stage2": self.correction.record()}
-        return {"trainer": "bic", "version": 2, "loop": LOOP_VERSION, **stages}
+        return {**own, "loop": LOOP_VERSION, **stages}
 
     @classmethod
     def check_carried(cls, carried: Mapping[str, Tensor], classes: int, features: int) -> None:
@@ -113,38 +122,35 @@ class Bic(Trainer):
 def held_out(task: Task) -> tuple[Tensor, Tensor]:
     """Rows to train on, and rows held out: ceil(10 %) of each past class's exemplars, and as many of new classes.
 
-    Of q exemplars, best first, those at positions 1, 10, 20, ... are held out: always the same ones, however small the
-    memory of a class becomes: once a class is past, no state trains on them. A class with one exemplar keeps it for
-    training. New classes give as many as past ones on average, so that no side is the larger one by itself, but never
-    more than half of a class. Held-out exemplars are exemplars: they count in B.
+    Images of a new class are drawn. Those of them that the memory will keep stand at fixed places there, so that no
+    state ever trains on them. A class with one exemplar keeps it for training. New classes give as many as past ones on
+    average, so that no side is the larger one by itself, and no fewer than the memory will keep; never more than half
+    of a class. Held-out exemplars are exemplars: they count in B.
     """
     rows = [(task.labels == label).nonzero().flatten() for label in range(task.num_classes)]
     past, new = rows[: task.past_classes], range(task.past_classes, task.num_classes)
-    chosen = [of[_positions(len(of))] for of in past]
+    chosen = [of[aside_places(len(of))] for of in past]
     of_new = _of_new(sum(map(len, chosen)), len(past), len(new))
     giving = [label for label in new if len(rows[label]) > 1]
+    kept_C = places(task.budget if task.budget_after is None else task.budget_after, task.num_classes)
     for label, count in zip(giving, places(of_new, len(giving)), strict=True):
-        order = torch.randperm(len(rows[label]), generator=generator_for(task.seed, "held out", label))
-        chosen.append(rows[label][order[: _given(len(order), count)]])
+        here = len(rows[label])
+        order = torch.randperm(here, generator=generator_for(task.seed, "held out", label))
+        chosen.append(rows[label][order[: _given(here, kept_C[label], count)]])
     away = torch.cat(chosen)
     kept = torch.ones(len(task.labels), dtype=torch.bool)
     kept[away] = False
     return kept.nonzero().flatten(), away
 
 
-def _positions(count: int) -> list[int]:
-    """Of so many exemplars, best first, those that are held out."""
-    return [p for p in range(1, count) if p == 1 or p % 10 == 0]
-
-
 def _of_new(of_past: int, past: int, new: int) -> int:
-    """Images of new classes that are held out, all together."""
+    """Images of new classes that are held out, all together, to be as many as of past ones."""
     return max(1, round(of_past * new / past)) if of_past else 0
 
 
-def _given(images: int, asked: int) -> int:
-    """What a new class gives: never more than half of it."""
-    return min(asked, images // 2)
+def _given(here: int, kept: int, asked: int) -> int:
+    """How many of the images of a new class are held out: what is asked, and no fewer than its memory sets aside."""
+    return max(len(aside_places(min(here, kept))), min(asked, here // 2))
 
 
 def _corrected_layer(teacher: Network, carried: object, device: torch.device) -> Network:
@@ -168,7 +174,10 @@ def bias_aware_loss(teacher: Network, share: float, model: nn.Module, images: Te
 def learn_correction(
     scores_NC: Tensor, labels_N: Tensor, past: int, schedule: Schedule, seed: int, state: int
 ) -> tuple[Tensor, Tensor]:
-    """alpha and beta: scores of the classes from `past` on become alpha * score + beta; by SGD on cross-entropy."""
+    """alpha and beta: scores of the classes from `past` on become alpha * score + beta; by SGD on cross-entropy.
+
+    beta is penalised.
+    """
     alpha, beta = torch.ones((), requires_grad=True), torch.zeros((), requires_grad=True)
     optimizer = torch.optim.SGD([alpha, beta], schedule.lr, schedule.momentum, weight_decay=schedule.weight_decay)
     losses = list[float]()
@@ -181,7 +190,7 @@ def learn_correction(
         for rows in torch.split(order, schedule.batch_size):
             scores = scores_NC[rows]
             corrected = torch.cat([scores[:, :past], alpha * scores[:, past:] + beta], 1)
-            loss = F.cross_entropy(corrected, labels_N[rows])
+            loss = F.cross_entropy(corrected, labels_N[rows]) + BETA_PENALTY * beta**2 / 2
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 
 from torch import Tensor
 from torch.optim import SGD
@@ -13,7 +14,7 @@ from scail.config import Schedule
 from scail.datasets.images.batches import batch_sizes, training_batches
 from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
-from scail.runtime.stepper import Stepper, prepared
+from scail.runtime.stepper import Stepper, micro_batches, prepared
 from scail.training.losses import BatchLoss, cross_entropy
 from scail.training.position import Position
 from scail.training.rates import Rates, weight_decay
@@ -35,15 +36,18 @@ def fit(
         optimizer = SGD(model.parameters(), schedule.lr, schedule.momentum, weight_decay=decay, foreach=True)
         at = Position(model, optimizer, stage)
         at.resume(task)
-        stepper = Stepper(model, optimizer, task.fabric, task.ranks)
-        rates = Rates(schedule, task.state, images=sum(_sizes(task, schedule.batch_size)))
+        summed = schedule.sum_micro_batches
+        stepper = Stepper(model, optimizer, task.fabric, task.ranks, schedule.micro_batch, summed)
+        rates = Rates(schedule, task.state, images=sum(_sizes(task, schedule)))
         most = rates.most
-        while not rates.ended(at.losses):
+        for done in range(len(at.losses)):
+            task.report(_ended(at, rates, done))
+        while not rates.ended(at.judged):
             epoch = len(at.losses)
-            optimizer.param_groups[0]["lr"] = rate = rates.next(at.losses)
-            for (images, labels), size in _batches(task, schedule.batch_size, stage, epoch, at.batch):
+            optimizer.param_groups[0]["lr"] = rate = rates.next(at.judged)
+            for (images, labels), size in _batches(task, schedule, stage, epoch, at.batch):
                 at.loss += stepper.step(loss_of, images, labels, size)
-                at.batch += 1
+                at.batch, at.last = at.batch + 1, stepper.last
                 task.report(Progress(epoch, most, size))
                 if task.ranks.any(task.stop_asked()):
                     at.save(task)
@@ -51,29 +55,41 @@ def fit(
             mean_loss = task.ranks.total(float(at.loss)) / rates.images
             if not math.isfinite(mean_loss):
                 raise task.ranks.known(_diverged(task.state, epoch, most, stage, mean_loss, rate))
-            at.end_epoch(mean_loss)
+            at.end_epoch(mean_loss, task.ranks.decided(lambda: float(at.last)) if summed else None)
             at.save(task)
-            task.report(Progress(epoch + 1, most, 0, mean_loss))
+            task.report(_ended(at, rates, epoch))
+
+
+def _ended(at: Position, rates: Rates, epoch: int) -> Progress:
+    """What is told of an epoch that ended."""
+    lowered = None
+    if rates.schedule.decay == "plateau":
+        lowered = rates.next(at.judged[:epoch]) < rates.next(at.judged[: max(0, epoch - 1)])
+    return Progress(epoch + 1, rates.most, 0, at.losses[epoch], lowered)
 
 
 def _batches(
-    task: Task, batch_size: int, stage: str, epoch: int, start: int
+    task: Task, schedule: Schedule, stage: str, epoch: int, start: int
 ) -> Iterator[tuple[tuple[Tensor, Tensor], int]]:
     """This rank's part of each batch of an epoch, from batch `start` on, and how many images the whole batch has."""
     # Drawn from (seed, state, epoch, batch): no batch depends on how the training got here.
     draw = partial(generator_for, task.seed, stage, task.state, epoch)
-    sizes = _sizes(task, batch_size)[start:]
+    sizes = _sizes(task, schedule)[start:]
     parts = training_batches(
-        task.images, task.labels, batch_size, task.augmentation, draw, start, task.ranks, task.half_new
+        task.images, task.labels, schedule.batch_size, task.augmentation, draw, start, task.ranks, task.half_new
     )
-    return zip(parts, sizes, strict=True)
+    return zip(islice(parts, len(sizes)), sizes, strict=True)
 
 
-def _sizes(task: Task, batch_size: int) -> list[int]:
-    """How many images each batch of an epoch has."""
+def _sizes(task: Task, schedule: Schedule) -> list[int]:
+    """How many images each batch of an epoch has; an incomplete group of summed micro-batches is left out."""
     if task.half_new:
-        return [2 * half for half in batch_sizes(task.half_new, max(1, batch_size // 2))]
-    return batch_sizes(len(task.images), batch_size)
+        sizes = [2 * half for half in batch_sizes(task.half_new, max(1, schedule.batch_size // 2))]
+    else:
+        sizes = batch_sizes(len(task.images), schedule.batch_size)
+    groups = [micro_batches(size, schedule.micro_batch) for size in sizes]
+    # A state with fewer images than a group has still learns from them.
+    return sizes[:-1] if schedule.sum_micro_batches and groups[-1] < groups[0] else sizes
 
 
 def _diverged(state: int, epoch: int, epochs: int, stage: str, loss: float, rate: float) -> TrainingDiverged:

@@ -10,7 +10,7 @@ from torch.optim import SGD
 
 from scail.networks.network import Network
 from scail.storage.entry import Entry
-from scail.training.task import Progress, Task
+from scail.training.task import Task
 
 
 @dataclass
@@ -26,10 +26,20 @@ class Position:
     """Sum of the loss over their images, of this rank."""
     losses: list[float] = field(default_factory=list)
     """Mean loss of each finished epoch."""
+    last: Tensor | float = 0.0
+    """Mean loss of the last micro-batch, where micro-batches are summed: it has the last word of its epoch."""
+    last_words: list[float] = field(default_factory=list)
+    """What the plateau rule goes by then."""
 
-    def end_epoch(self, mean_loss: float) -> None:
+    @property
+    def judged(self) -> list[float]:
+        """The losses of finished epochs that decide the rate of the next one."""
+        return self.last_words or self.losses
+
+    def end_epoch(self, mean_loss: float, last_word: float | None = None) -> None:
         """Stand at the beginning of the next one."""
         self.losses, self.batch, self.loss = [*self.losses, mean_loss], 0, 0.0
+        self.last_words += [] if last_word is None else [last_word]
 
     def save(self, task: Task) -> None:
         """Weights, momentum and place. Random numbers and learning rate need none: they follow from the place."""
@@ -41,7 +51,8 @@ class Position:
             if (momentum := self.optimizer.state[p].get("momentum_buffer")) is not None:
                 tensors[f"momentum.{i}"] = momentum
         loss = losses[0] if len(losses) == 1 else losses
-        entry = Entry(tensors, {"batch": self.batch, "loss": loss, "losses": self.losses})
+        last = {"last": float(self.last), "last_words": self.last_words}
+        entry = Entry(tensors, {"batch": self.batch, "loss": loss, "losses": self.losses, **last})
         task.ranks.on_first(task.checkpoint.stage(self.stage).save, entry)
 
     def resume(self, task: Task) -> None:
@@ -55,8 +66,6 @@ class Position:
             assert task.checkpoint is not None
             place = task.checkpoint.stage(self.stage).path
             raise ValueError(f"{place}: not the checkpoint of this training; remove it, and train anew") from error
-        for epoch, loss in enumerate(self.losses):
-            task.report(Progress(epoch + 1, len(self.losses), 0, loss))
 
     def _take(self, entry: Entry, task: Task) -> None:
         """Weights, momentum and place of a checkpoint."""
@@ -67,5 +76,8 @@ class Position:
                 self.optimizer.state[p]["momentum_buffer"] = torch.empty_like(p).copy_(momentum).detach()
         self.batch, loss, self.losses = (entry.facts[name] for name in ("batch", "loss", "losses"))
         self.loss = loss[task.ranks.rank] if isinstance(loss, list) else loss
-        if not all(isinstance(number, int | float) for number in (self.batch, self.loss, *self.losses)):
+        # A checkpoint of before has neither, and needs neither.
+        self.last, self.last_words = entry.facts.get("last", 0.0), entry.facts.get("last_words", [])
+        numbers = (self.batch, self.loss, self.last, *self.losses, *self.last_words)
+        if not all(isinstance(number, int | float) for number in numbers):
             raise TypeError("place")

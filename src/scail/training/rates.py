@@ -11,7 +11,8 @@ from scail.config import Schedule
 
 def weight_decay(schedule: Schedule, state: int) -> float:
     """The weight decay of a state."""
-    return schedule.weight_decay * (schedule.weight_decay_states / (state + 1) if schedule.weight_decay_states else 1)
+    states = schedule.weight_decay_states
+    return schedule.weight_decay * (states / (state + 1) if states > 0 else 1)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ class Progress:
     """Images of the last batch."""
     loss: float | None = None
     """Mean training loss of the epoch that just ended."""
+    lowered: bool | None = None
+    """Whether the plateau rule lowered the rate for the epoch that just ended; None: no such rule."""
     unit: str = "epoch"
     """What is counted: epochs, or images where nothing is trained."""
 
@@ -96,3 +98,5 @@ class Trained:
     exemplar_labels: Tensor
     features_ND: Tensor
     """Features of all of them, new ones first, by this state's network."""
+    rate_lowered: tuple[int, ...] | None = None
+    """The epochs, from 1 on, for which the plateau rule lowered the rate; None: no such rule, or not known."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol, Self
 
+import torch
 from torch import Tensor
 
 from scail.config import Recipe, Schedules
@@ -36,7 +38,7 @@ class Trainer(Protocol):
     taught: ClassVar[bool] = False
     """The network of the state before looks at every image too, in all states but the first."""
     holds_out: ClassVar[bool] = False
-    """Holds exemplars out of the training, and so needs two of a class."""
+    """Holds exemplars out of the training, in state 0 too, and so needs two of a class."""
 
     @classmethod
     def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:
@@ -50,6 +52,13 @@ class Trainer(Protocol):
     def extract(self, network: Network, images: Images, ranks: Ranks = ALONE) -> Tensor:
         """N x D features of N images, on the CPU."""
         return extract_features(network, images, ranks)
+
+    def set_aside(self, task: Task) -> Tensor:
+        """Rows of the task that the training never sees, of each class the first ones first: none, for most.
+
+        The memory keeps them at places of their own (`aside_places`), so that no later state trains on them either.
+        """
+        return torch.empty(0, dtype=torch.int64)
 
     def epochs(self, state: int, images: int) -> int:
         """How many epochs a state with so many images takes at most; 0: nothing is trained."""
@@ -94,6 +103,21 @@ def trainer_of(kind: type[Trainer], recipe: Recipe, schedules: Schedules, total_
             f"recipe {recipe.name} has no schedule {missing[0]!r}, which {kind.title} needs; it has {known}. Add one"
         )
     return kind.of(recipe, schedules, total_classes)
+
+
+def check_settings(trainer: Trainer) -> None:
+    """A ValueError where the settings of a trainer cannot be part of a key."""
+    for state in (0, 1):
+        settings = trainer.settings(state)
+        try:
+            json.dumps(settings)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"trainer {trainer.title}: settings({state}) cannot be written as JSON: {error}; expected a record of "
+                "numbers, texts, lists and records, as schedule.record()"
+            ) from None
+        if not isinstance(settings, dict):
+            raise ValueError(f"trainer {trainer.title}: settings({state}) is {settings!r:.60}; expected a record")
 
 
 def check_shapes(carried: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]]) -> None:

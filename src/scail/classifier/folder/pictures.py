@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 from io import BytesIO
 from pathlib import Path
@@ -16,6 +17,10 @@ from scail.classifier.inputs import Shape
 from scail.classifier.model import digest_of_pixels
 from scail.datasets.images.decode import BROKEN
 
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_UP = 2  # the filter of a row that is written as its difference to the one above
+_COLOURS = {1: 0, 3: 2}  # channels, and how PNG says so
+
 
 def digest_of(image: Tensor) -> str:
     """A hash of an image's shape and pixels: the name of its file, and its checksum."""
@@ -23,12 +28,25 @@ def digest_of(image: Tensor) -> str:
 
 
 def to_png(image: Tensor) -> bytes:
-    """channels x height x width pixels as a PNG file: nothing is lost."""
-    pixels, file = image.permute(1, 2, 0).contiguous().numpy(), BytesIO()
-    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(
-        file, "PNG", compress_level=1, compress_type=zlib.Z_RLE
-    )  # for photographs quicker than the usual way, and smaller
-    return file.getvalue()
+    """channels x height x width pixels as a PNG file: nothing is lost.
+
+    Each row is written as its difference to the row above. Pillow would try five ways for every row, and take twice
+    the time for a file that is a tenth smaller.
+    """
+    pixels = image.permute(1, 2, 0).contiguous().numpy()
+    height, width, channels = pixels.shape
+    rows = pixels.reshape(height, width * channels)
+    lines = np.empty((height, 1 + width * channels), np.uint8)
+    lines[:, 0], lines[0, 1:] = _UP, rows[0]
+    np.subtract(rows[1:], rows[:-1], out=lines[1:, 1:])
+    packer = zlib.compressobj(1, strategy=zlib.Z_RLE)  # of all strategies the one that suits such differences
+    header = struct.pack(">2I5B", width, height, 8, _COLOURS[channels], 0, 0, 0)
+    data = packer.compress(lines.tobytes()) + packer.flush()
+    return b"".join([_SIGNATURE, _chunk(b"IHDR", header), _chunk(b"IDAT", data), _chunk(b"IEND", b"")])
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
 
 
 def read_png(root: Path, name: str, shape: Shape) -> Tensor:

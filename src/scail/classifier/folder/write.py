@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -38,11 +39,16 @@ def write_model(root: Path, model: Model) -> str:
     root = Path(root)
     with clear_errors(root):
         prepare(root)
-        pictures = [_write_pictures(root, kind, model, kept) for kind, kept in _kinds(model)]
         learned = model.learned
-        network = _write_tensors(root, "network", learned.network.state_dict())
         tensors = {name: getattr(learned.evidence, name) for name in TENSORS}
         tensors |= {f"carried.{name}": tensor for name, tensor in learned.carried.items()}
+        with ThreadPoolExecutor(1) as aside:
+            writing = aside.submit(lambda: [_write_pictures(root, kind, model, kept) for kind, kept in _kinds(model)])
+            network = _write_tensors(root, "network", learned.network.state_dict())
+            evidence = _write_tensors(root, "evidence", tensors)
+            features = tuple(_write_tensors(root, "features", _tensors_of(seen)) for seen in model.seen)
+            answer = _write_answer(root, model)
+            pictures = writing.result()
         manifest = Manifest(
             settings=model.settings,
             classes=tuple(
@@ -52,15 +58,15 @@ def write_model(root: Path, model: Model) -> str:
                 )
             ),
             network=network,
-            evidence=_write_tensors(root, "evidence", tensors),
+            evidence=evidence,
             calls=model.calls,
             history=model.history,
             accuracy=model.accuracy,
             difference=model.difference,
             changed=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             scail=version("scail"),
-            answer=_write_answer(root, model),
-            features=tuple(_write_tensors(root, "features", _tensors_of(seen)) for seen in model.seen),
+            answer=answer,
+            features=features,
             odds=model.odds,
             familiar=model.familiar,
         )

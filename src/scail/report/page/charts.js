@@ -109,7 +109,7 @@ function endLabels(svg, ends, x, top, bottom) {
 const keysOf = (series) => el("div", { class: "keys" }, ...series.map((one) => el("span", {}, swatch(one.style), el("span", {}, ...labelled(one.label)))));
 
 const MARKS = ["M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0", "M-3 -3h6v6h-6z", "M0 -4.2L4 3H-4z", "M0 -4.4L4.4 0L0 4.4L-4.4 0z"];
-const DASHES = { herding: "", random: "7 4", "": "2 4" };
+const DASHES = { herding: "", random: "7 4", "": "2 4", own: "1 3" };
 
 function swatch(style, wide = 26) {
   return draw("svg", { width: wide, height: 10, "aria-hidden": "true" },

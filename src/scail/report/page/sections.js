@@ -17,7 +17,8 @@ function shownAtFirst() {
   const usual = all.filter((one) => selects.includes(one.select) && !one.label.endsWith("*"));
   const best = [...usual].sort((a, b) => b.top1_mean - a.top1_mean).slice(0, 4);
   const asked = usual.filter((one) => ["FT", "ScaIL", "FT^NEM", "FT_init"].includes(one.label));
-  return new Set([...asked, ...best].map((one) => one.key));
+  const own = all.filter((one) => data.configurations.some((of) => of.own.includes(one.key.split("|")[0])));
+  return new Set([...own, ...asked, ...best].map((one) => one.key));
 }
 
 // A colour and a mark for each method, a dash for each way of choosing exemplars: the same in every figure.
@@ -30,7 +31,7 @@ function styleOf({ label, select }) {
   const strong = label === "FT" || label === "ScaIL";
   const n = others.indexOf(label);
   const colour = label === "FT" ? 0 : label === "ScaIL" ? 1 : 2 + (n % 6);
-  return { colour: `var(--c${colour})`, mark: strong ? 0 : Math.floor(n / 6) % 4, dash: DASHES[select || ""], strong };
+  return { colour: `var(--c${colour})`, mark: strong ? 0 : Math.floor(n / 6) % 4, dash: DASHES[select || ""] ?? DASHES.own, strong };
 }
 
 function showLegend() {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -10,8 +11,10 @@ from torch import Tensor
 
 from scail import heads
 from scail.config import HeadOptions, Select
+from scail.exemplars import Selection, name_of_selection
 from scail.heads import LinearHead, Moments
 from scail.learner import Learned
+from scail.training import TRAINERS, Trainer
 
 
 @dataclass(frozen=True)
@@ -19,13 +22,13 @@ class Method:
     """One named method."""
 
     label: str
-    """Its name in the paper."""
+    """Its name in the paper, and in tables."""
     summary: str
     head: Callable[..., LinearHead]
-    trainer: str = "fine_tune"
-    """A name of `TRAINERS`."""
-    select: Select | None = None
-    """The selection of its own paper; None: as the experiment says."""
+    trainer: str | type[Trainer] = "fine_tune"
+    """A name of `TRAINERS`; or a trainer of one's own."""
+    select: Select | Selection | None = None
+    """The selection of its own paper, or one of one's own; None: as the experiment says."""
     needs_exemplars: bool = False
     """Cannot do without a memory."""
     without_memory: bool = False
@@ -39,6 +42,28 @@ class Method:
     carried: tuple[str, ...] = ()
     """What the head takes from its trainer."""
     in_paper: bool = True
+
+    @property
+    def kind(self) -> type[Trainer]:
+        """How its network is trained."""
+        return TRAINERS[self.trainer] if isinstance(self.trainer, str) else self.trainer
+
+    @property
+    def trainer_name(self) -> str:
+        """The name that results and states know its trainer by; one's own has that of its class: `layer_only`."""
+        if isinstance(self.trainer, str):
+            return self.trainer
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.trainer.__name__).lower()
+
+    @property
+    def select_name(self) -> str | None:
+        """The name of its selection; one's own has that of its function, without `_order` at its end."""
+        return self.select if self.select is None or isinstance(self.select, str) else name_of_selection(self.select)
+
+    @property
+    def known_select(self) -> Select | None:
+        """Its selection, where that is `random` or `herding`."""
+        return self.select if isinstance(self.select, str) else None
 
 
 METHODS: dict[str, Method] = {
@@ -71,7 +96,7 @@ METHODS: dict[str, Method] = {
         "DeeSIL", "frozen network, one linear SVM per class", heads.svm, "frozen_svm", "random",
         carried=("svm_weight", "svm_bias"),
     ),
-    "e2e": Method("E2E", "end-to-end: FT^BAL with distillation", heads.ft, "e2e", "random", needs_exemplars=True),
+    "e2e": Method("E2E", "end-to-end: FT^BAL with distillation", heads.ft, "e2e", "herding", needs_exemplars=True),
     "ft_nomem": Method("FT^noMem", "fine tuning without a memory", heads.ft, without_memory=True),
     "ft_wa": Method("FT^WA", "new rows as long as past ones", heads.ft_wa, in_paper=False),
     "prior": Method("prior", "training shares taken out of the scores", heads.prior, in_paper=False),
@@ -131,24 +156,26 @@ def split_name(name: str) -> tuple[str, Select | None]:
     return method, None
 
 
-def choose_methods(names: tuple[str, ...], memory: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def choose_methods(
+    names: tuple[str, ...], memory: int, methods: Mapping[str, Method] = METHODS
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The methods that `names` asks for ("all": every one that this memory allows), and notes on those left out."""
     names = tuple(split_name(name)[0] for name in names)
-    unknown = [name for name in names if name != "all" and name not in METHODS]
+    unknown = [name for name in names if name != "all" and name not in methods]
     if unknown or not names:
-        raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; known: all, {', '.join(METHODS)}")
-    without = [name for name in METHODS if METHODS[name].needs_exemplars and memory == 0]
+        raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; known: all, {', '.join(methods)}")
+    without = [name for name in methods if methods[name].needs_exemplars and memory == 0]
     named = [name for name in names if name in without]
     if named:
         raise ValueError(f"method {named[0]} needs exemplars, but memory is 0; leave it out or give it a memory")
-    chosen = tuple(name for name in METHODS if name in names or ("all" in names and name not in without))
-    notes = tuple(f"{METHODS[name].label} is left out: it needs exemplars, and memory is 0" for name in without)
+    chosen = tuple(name for name in methods if name in names or ("all" in names and name not in without))
+    notes = tuple(f"{methods[name].label} is left out: it needs exemplars, and memory is 0" for name in without)
     return chosen, notes if "all" in names else ()
 
 
-def head_of(name: str, options: HeadOptions, learned: Learned) -> LinearHead:
+def head_of(name: str, options: HeadOptions, learned: Learned, methods: Mapping[str, Method] = METHODS) -> LinearHead:
     """The head of this method on this learner, with the options that it takes."""
-    method = METHODS[name]
+    method = methods[name]
     given = {option: getattr(options, option) for option in method.options}
     given |= {name: learned.carried[name] for name in method.carried}
     return method.head(learned.evidence, **given)
