@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from torch import Tensor
 
@@ -109,6 +109,6 @@ def _watched(value: T, seen: set[str]) -> T:
             seen.add(name)
         return object.__getattribute__(self, name)
 
-    made = object.__new__(type(type(value).__name__, (type(value),), {"__getattribute__": look}))
+    made: Any = object.__new__(type(type(value).__name__, (type(value),), {"__getattribute__": look}))
     made.__dict__.update(vars(value))
-    return made  # type: ignore[no-any-return]
+    return cast(T, made)

@@ -113,6 +113,10 @@ class Machine:
         return self.devices * self.nodes
 
 
+_BY_DEFAULT = Recipe(name="quick", network="", schedules=Schedules())
+"""Stands for the recipe `quick` of the experiment's data set."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """One configuration. Without a recipe it has that of `quick`, for a CPU.
@@ -121,7 +125,7 @@ class Experiment:
     'quick'
     """
 
-    recipe: Recipe = None  # type: ignore[assignment]  # never None: see below
+    recipe: Recipe = _BY_DEFAULT
     """Network and schedules."""
     dataset: str = asked("glyphs")
     data: DataSettings = DataSettings()
@@ -139,7 +143,7 @@ class Experiment:
     """Keep the features of the test images in the store: other heads are then scored without the network."""
 
     def __post_init__(self) -> None:
-        if self.recipe is None:
+        if self.recipe is _BY_DEFAULT:
             from scail.config.recipes import quick  # it makes experiments
 
             object.__setattr__(self, "recipe", quick(self.dataset).recipe)

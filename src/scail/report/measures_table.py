@@ -67,7 +67,7 @@ def amount(value: float | None) -> str:
     return str(int(value)) if float(value).is_integer() else f"{value:.1f}"
 
 
-def states_csv(summary: Mapping[str, Any]) -> tuple[list[str], list[Sequence[object]]]:
+def states_csv(summary: Mapping[str, Any]) -> tuple[list[str], Sequence[Sequence[object]]]:
     """Titles and lines: every method after every state."""
     names = ("top5", "top1", *_SIDES)
     lines = [
@@ -78,7 +78,7 @@ def states_csv(summary: Mapping[str, Any]) -> tuple[list[str], list[Sequence[obj
     return ["method", "select", "memory", "state", "classes", *names], lines
 
 
-def matrix_csv(summary: Mapping[str, Any]) -> tuple[list[str], list[Sequence[object]]]:
+def matrix_csv(summary: Mapping[str, Any]) -> tuple[list[str], Sequence[Sequence[object]]]:
     """Titles and lines: top-1 of every method after every state, on the classes of each state so far."""
     lines = [
         [record["method"], record["select"] or "", record["memory"], of["state"], j, f"{value:.4f}"]

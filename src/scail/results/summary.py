@@ -52,7 +52,7 @@ def _record(rows: Sequence[Row], full: Row | None, timing: Sequence[Mapping[str,
         record[f"gap_{name}"] = gap_to_full([record[name]], reference) if reference < 100 else None
     record["cost"] = cost_of(rows, _seconds(rows[0], timing))
     names = ("state", "classes", "top1", "top5", *ON_LEARNING)
-    matrix = accuracy_matrix(rows) or [None] * len(rows)
+    matrix: Sequence[list[float] | None] = accuracy_matrix(rows) or [None] * len(rows)
     record["per_state"] = [
         {name: getattr(row, name) for name in names} | past_and_new(row) | {"by_state": of}
         for row, of in zip(rows, matrix, strict=True)
