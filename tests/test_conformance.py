@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -114,6 +116,62 @@ def test_without_a_memory_it_is_left_out_of_all_and_an_error_when_named(name):
         choose_methods((name,), memory=0)
 
 
+def test_measures_follow_from_the_confusion_matrices(measured, tiny):
+    """By the definitions, from what was predicted, not from the counts that rows have."""
+    folder = measured.directory / "confusion"
+    for record in measured.summary["methods"]:
+        with np.load(folder / f"{record['method']}{'-' + record['select'] if record['select'] else ''}.npz") as archive:
+            matrices = [archive[f"state_{k}"] for k in range(3)]
+        right = [[100 * m[a : a + 2].trace(a) / m[a : a + 2].sum() for a in range(0, len(m), 2)] for m in matrices]
+        fell = [max(right[0][0], right[1][0]) - right[2][0], right[1][1] - right[2][1]]
+        assert record["forgetting"] == pytest.approx(np.mean(fell))
+        moved = [right[2][0] - right[0][0], right[2][1] - right[1][1]]
+        assert record["backward_transfer"] == pytest.approx(np.mean(moved))
+        assert [state["by_state"] for state in record["per_state"]] == [pytest.approx(of) for of in right]
+        top1 = [100 * m.trace() / m.sum() for m in matrices]
+        assert record["last_top1"] == pytest.approx(top1[-1])
+        assert record["mean_all_top1"] == pytest.approx(np.mean(top1))
+        with np.load(folder / "full.npz") as archive:
+            full = archive["state_0"]
+        reference = 100 * full[4:, 4:].trace() / full[4:].sum()
+        assert record["intransigence"] == pytest.approx(reference - right[2][2])
+
+
+def test_what_is_counted_as_cost_follows_from_the_method(measured, tiny):
+    cost = {(r["method"], r["select"]): r["cost"] for r in measured.summary["methods"]}
+    ft, scail, icarl = cost["ft", "random"], cost["scail", "random"], cost["icarl", "herding"]
+    assert ft["bytes_kept"] == 12 * 64  # twelve exemplars of 8 x 8 grey pixels
+    assert scail["bytes_kept"] == ft["bytes_kept"] + 6 * 4 * (64 + 1) + 6 * 8  # rows, biases, and each class's state
+    assert ft["image_passes"] == scail["image_passes"] < cost["ft_bal", "random"]["image_passes"]
+    assert ft["seconds"] == scail["seconds"] > 0
+    assert icarl["parameters"] == ft["parameters"]
+    assert cost["ft_nomem", None]["bytes_kept"] == 0
+    gram, sums, counts = 64 * 64 * 8, 6 * 64 * 8, 6 * 8
+    assert cost["ncm", None]["bytes_kept"] == sums + counts  # it reads no Gram matrix
+    assert cost["ridge", None]["bytes_kept"] == gram + sums + counts
+    assert measured.summary["full"]["cost"]["bytes_kept"] == 6 * 20 * 64
+
+
+@pytest.mark.parametrize("memory", [12, "3/class"])
+def test_the_images_of_a_training_are_counted_before_it(tiny, tmp_path, memory):
+    """What a trainer says that it goes through, against what its loop reports."""
+    from lightning_fabric import Fabric
+
+    for trajectory in trajectories_in(settle(tiny.but(memory=memory, select=("random",)))):
+        seen = defaultdict(int)
+
+        def count(state, progress, seen=seen):
+            seen[state.index] += progress.images if progress.unit == "epoch" else 0
+
+        steps = list(steps_of(trajectory, Store(tmp_path / trajectory.name), Fabric(accelerator="cpu", devices=1),
+                              Watch(progress=count)))  # fmt: skip
+        trained = [passes if epochs else 0 for passes, epochs in zip(trajectory.passes, trajectory.epochs, strict=True)]
+        assert [seen[step.state.index] for step in steps] == trained, trajectory.name
+        if memory != 12 and trajectory.memory:
+            kept = [[len(rows) for rows in step.learned.memory.exemplars] for step in steps]
+            assert kept == [[3] * 2, [3] * 4, [3] * 6], trajectory.name
+
+
 def comparable(results):
     """Rows without what may differ between two runs of the same configuration."""
     return [replace(row, trained_epochs=0, provenance={}) for row in results.rows]
@@ -141,6 +199,8 @@ def test_the_number_of_processes_changes_nothing(tiny, measured, tmp_path):
         del row["trained_epochs"]
     assert lines[0] == lines[1]
     assert (one.directory / "weights.jsonl").read_text() == (two.directory / "weights.jsonl").read_text()
+    for record in one.summary["methods"] + two.summary["methods"]:
+        assert record["cost"].pop("seconds") >= 0  # a time is measured: it alone may differ
     assert one.summary["methods"] == two.summary["methods"]
     assert one.summary["trained_epochs"] == two.summary["trained_epochs"] > 0
 
@@ -150,7 +210,7 @@ def test_the_table_can_be_recomputed_from_the_directory(measured):
     from scail.results.summary import summarise
 
     written = json.loads((measured.directory / "summary.json").read_text())
-    recomputed = summarise(RunDirectory(measured.directory).rows())
+    recomputed = summarise(RunDirectory(measured.directory).rows(), RunDirectory(measured.directory).timing())
     assert {k: v for k, v in written.items() if k not in ("seconds", "world_size")} == recomputed
 
 

@@ -7,6 +7,8 @@ import torch
 from torch import nn
 
 from scail.exemplars import herding_order
+from scail.heads import evidence_of
+from scail.heads.evidence import TENSORS
 from scail.learner import Trained, remember
 from scail.runtime.seeds import generator_for
 
@@ -185,3 +187,42 @@ def test_more_images_of_a_past_class_have_its_memory_reconsidered(select):
         assert torch.equal(getattr(learned.evidence, name), getattr(plain.evidence, name))
     assert learned.evidence.train_count_C[1] == plain.evidence.train_count_C[1] + 7
     assert torch.equal(learned.evidence.exemplar_features_ED, seen(2)[learned.memory.indices])
+
+
+@few_places
+@pytest.mark.parametrize("budget", [2, 11, 100])
+def test_the_evidence_of_ones_own_trainings_is_the_learners(budget):
+    """`evidence_of` gets layers, features and labels only, and comes to the same."""
+    own, shown = [], []
+    for trained, learned in learn("herding", budget):
+        linear = trained.network.linear
+        labels = torch.cat([trained.new_labels, trained.exemplar_labels])
+        own.append((linear.weight.detach(), linear.bias.detach(), trained.features_ND, labels))
+        rows = torch.cat([trained.new_indices, trained.exemplar_indices]).tolist()
+        exemplars = torch.tensor([rows.index(row) for row in learned.memory.indices.tolist()], dtype=torch.int64)
+        found = evidence_of(own, exemplars)
+        shown.append(found)
+        for name in TENSORS:
+            torch.testing.assert_close(getattr(found, name), getattr(learned.evidence, name), msg=name)
+    assert [one.state for one in shown] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w, b, f, y: (w[:, :2], b, f, y), r"weight is \(2, 2\), expected \(2, 3\)"),
+        (lambda w, b, f, y: (w, b, f, y[:-1]), "4 features and 3 labels"),
+        (lambda w, b, f, y: (w, b, f, y.float()), "labels as integers from 0 to 1"),
+        (lambda w, b, f, y: (w, b, f, y + 1), "labels as integers from 0 to 1"),
+        (lambda w, b, f, y: (w, b, f, y * 0), "no images of class 1"),
+    ],
+)
+def test_what_cannot_be_a_state_is_an_error(change, message):
+    state = (torch.eye(3)[:2], torch.zeros(2), torch.ones(4, 3), torch.tensor([0, 0, 1, 1]))
+    assert evidence_of([state]).past == 0
+    with pytest.raises(ValueError, match=message):
+        evidence_of([change(*state)])
+    with pytest.raises(ValueError, match="2 classes after 2; each state has new classes"):
+        evidence_of([state, state])
+    with pytest.raises(ValueError, match="no states"):
+        evidence_of([])

@@ -1,4 +1,4 @@
-"""How well a head does: top-k, averages, the gap to Full, and the paper's error, score and weight analyses.
+"""How well a head does: top-k, averages, forgetting, the gap to Full, and the paper's error, score and weight analyses.
 
 Shapes: N test images, C classes, S states, D features. Accuracies are in percent.
 """
@@ -58,6 +58,19 @@ def gap_to_full(accuracies: Sequence[float], full: float | Sequence[float]) -> f
     return sum((a - f) / (100 - f) for a, f in zip(accuracies, fulls, strict=True)) / len(fulls)
 
 
+def pareto_front(costs: Sequence[float], values: Sequence[float]) -> list[int]:
+    """Those that nothing beats: whatever costs no more has a lower value. From the cheapest to the best.
+
+    >>> pareto_front([1, 2, 3, 3, 9], [50, 40, 60, 70, 70])
+    [0, 3]
+    """
+    front = list[int]()
+    for i in sorted(range(len(costs)), key=lambda i: (costs[i], -values[i])):
+        if not front or values[i] > values[front[-1]]:
+            front.append(i)
+    return front
+
+
 ERROR_KINDS = ("c(p)", "e(p,p)", "e(p,n)", "c(n)", "e(n,n)", "e(n,p)")
 """Test images of past (p) and new (n) classes: correct, taken for another past class, for another new class."""
 
@@ -70,6 +83,46 @@ def error_counts(predicted_N: Tensor, labels_N: Tensor, past: int) -> dict[str, 
         ~of_past & correct, ~of_past & ~as_past & ~correct, ~of_past & as_past,
     )  # fmt: skip
     return {kind: int(mask.sum()) for kind, mask in zip(ERROR_KINDS, masks, strict=True)}
+
+
+def counts_by_state(predicted_N: Tensor, labels_N: Tensor, first_state_C: Tensor) -> tuple[list[int], list[int]]:
+    """Top-1 by the state in which the true class was new: how many test images are right, and how many there are."""
+    states, state_N = int(first_state_C[-1]) + 1, first_state_C[labels_N]
+    right = torch.bincount(state_N[predicted_N == labels_N], minlength=states)
+    return right.tolist(), torch.bincount(state_N, minlength=states).tolist()
+
+
+def forgetting(by_state: Sequence[Sequence[float]]) -> float | None:
+    """Chaudhry et al. (2018): the mean, over the past states, of the best accuracy there ever was minus that of now.
+
+    `by_state[k][j]`: the accuracy after state k on the classes of state j, j <= k. None: there is no past state.
+
+    >>> forgetting([[90.0], [60.0, 80.0], [70.0, 50.0, 80.0]])
+    25.0
+    """
+    *before, now = by_state
+    lost = [max(accuracies[j] for accuracies in before[j:]) - now[j] for j in range(len(now) - 1)]
+    return sum(lost) / len(lost) if lost else None
+
+
+def backward_transfer(by_state: Sequence[Sequence[float]]) -> float | None:
+    """Lopez-Paz and Ranzato (2017): the mean, over the past states, of the accuracy now minus that right after them.
+
+    >>> backward_transfer([[90.0], [60.0, 80.0], [70.0, 50.0, 80.0]])
+    -25.0
+    """
+    now = by_state[-1]
+    gained = [now[j] - by_state[j][j] for j in range(len(now) - 1)]
+    return sum(gained) / len(gained) if gained else None
+
+
+def harmonic_mean(past: float, new: float) -> float:
+    """Of two accuracies: high only where both are.
+
+    >>> harmonic_mean(60.0, 30.0), harmonic_mean(0.0, 100.0)
+    (40.0, 0.0)
+    """
+    return 2 * past * new / (past + new) if past + new else 0.0
 
 
 def past_errors_by_origin(predicted_N: Tensor, labels_N: Tensor, first_state_C: Tensor) -> list[int]:

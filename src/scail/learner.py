@@ -9,7 +9,7 @@ images of past classes, if there are any.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -103,10 +103,10 @@ def remember(
 ) -> Learned:  # fmt: skip
     """The learner after this state. No images are needed: what is kept was at hand in training.
 
-    A past class of which more than its exemplars took part has its memory reconsidered: the best of all of them stay.
+    Where more images of a past class than its exemplars took part, the best of all of them stay. A memory may grow.
     `aside`: rows of the task that were not trained on (`Trainer.set_aside`).
     """
-    memory = before.memory if before else Memory(budget)
+    memory = replace(before.memory, budget=max(budget, before.memory.budget)) if before else Memory(budget)
     choose = _Choice(select, memory.budget, seed, torch.empty(0, dtype=torch.int64) if aside is None else aside)
     seen_again = _orders_of_past_classes(trained, memory, choose)
     rows = torch.arange(len(trained.new_labels))

@@ -16,11 +16,13 @@ from scail.benchmark.grid import settle_grid
 from scail.benchmark.grid_file import file_grid, read_grid_file
 from scail.benchmark.paper_grids import GRIDS, named_grid
 from scail.benchmark.plan import Count, plan_of, trajectories_of
+from scail.benchmark.runner import config_of
 from scail.benchmark.trajectory import trajectories_in
 from scail.cli.main import main
 from scail.config.recipes import PAPER_DATA
 from scail.datasets.sources.nominal import nominal_dataset
 from scail.report.grid import label_of, rows_of
+from scail.results.archive import key_of_configuration
 from scail.storage.store import Store, stored_keys
 from tests.forked import Forked
 
@@ -348,6 +350,20 @@ class TestFile:
         path = self.write(tmp_path, "dataset: digits\nstates: [[4, 6], 2]\nlr: [0.1, 0.05]\nmethods: ft\n")
         names = [cell.title for cell in configurations_of(path, tmp_path)]
         assert names[0] == "digits-z2from4-b28-lr-0.1-seed1" and len(set(names)) == 4
+
+    def test_a_list_of_methods_is_one_configuration_and_lists_of_them_are_several(self, tmp_path):
+        path = self.write(tmp_path, "dataset: digits\nstates: 2\nmethods: [scail, icarl]\n")
+        assert [point.experiment.methods for point in file_grid(path, {})] == [("scail", "icarl")]
+        path = self.write(tmp_path, "dataset: digits\nstates: 2\nmethods: [[scail, icarl], ft]\n")
+        assert [point.experiment.methods for point in file_grid(path, {})] == [("scail", "icarl"), ("ft",)]
+
+    def test_memory_of_each_class_stands_apart_from_as_much_in_all(self, tmp_path):
+        path = self.write(tmp_path, "dataset: digits\nstates: 2\nmemory: [20/class, 200, 12800kB]\nmethods: ft\n")
+        found = configurations_of(path, tmp_path)
+        assert [cell.title for cell in found[:2]] == ["digits-z2-b200-per-class-seed1", "digits-z2-b200-seed1"]
+        keys = [key_of_configuration(config_of(one)) for one in found]
+        assert len(set(keys)) == len(keys)
+        assert [one.per_class for one in found] == [20, None, None]
 
     @pytest.mark.usefixtures("undrawn")
     def test_methods_apart_stand_in_one_column(self, done, tmp_path, capsys):

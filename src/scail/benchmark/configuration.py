@@ -7,15 +7,16 @@ import json
 import platform
 import subprocess
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from importlib.metadata import version
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from scail.config import Experiment
+from scail.config.memory_size import MemorySize, memory_size
 from scail.datasets import Dataset, load_dataset
 from scail.methods import choose_methods
 from scail.methods.table import SCAIL_TABLE, Table, settled_own, table_of
@@ -38,13 +39,15 @@ class Configuration:
     """The classes of the data set, in order of arrival."""
     states: tuple[State, ...]
     memory: int
-    """B as a number of images."""
+    """B as a number of images, once all classes are there."""
     methods: tuple[str, ...]
     network: dict[str, int]
     """Feature size, parameters and floating-point operations of the network with all classes."""
     notes: tuple[str, ...]
     table: Table = SCAIL_TABLE
     """What its methods mean: scail's own, and those that the experiment brings."""
+    per_class: int | None = None
+    """How many exemplars each class keeps, where their number does not depend on that of the classes."""
     title: str = ""
     """What tells it from the others."""
     folder: Path | None = None
@@ -73,7 +76,8 @@ def settle(experiment: Experiment, dataset: Dataset | None = None) -> Configurat
     states = split_into_states(dataset, stream.states, order, first)
     if len(states) < 2:
         raise ValueError("1 state: an incremental run needs at least 2 (Full is the training on all classes at once)")
-    memory = memory_size(experiment.exemplars.memory, len(dataset.train))
+    size = memory_of(experiment, dataset)
+    memory = size.images
     if machine.threads < 1:
         raise ValueError(f"threads is {machine.threads}, expected 1 or more")
     described = dict(_described(experiment.recipe.network, len(order), *dataset.shape))
@@ -82,7 +86,13 @@ def settle(experiment: Experiment, dataset: Dataset | None = None) -> Configurat
     methods, notes = choose_methods(named, memory, table.methods)
     methods, left_out = _without_lonely(methods, named, states, memory, table)
     notes = (*dataset.notes, *notes, *left_out, *_notes_on_memory(methods, memory, states[-1], table))
-    return Configuration(experiment, dataset, order, states, memory, methods, described, notes, table)
+    return Configuration(experiment, dataset, order, states, memory, methods, described, notes, table, size.per_class)
+
+
+def memory_of(experiment: Experiment, dataset: Dataset) -> MemorySize:
+    """B on this data set."""
+    asked = experiment.exemplars.memory
+    return memory_size(asked, len(dataset.train), len(dataset.class_names), prod(dataset.shape))
 
 
 def _without_lonely(
@@ -106,7 +116,8 @@ def _notes_on_memory(methods: tuple[str, ...], memory: int, last: State, table: 
     notes = []
     if 0 < memory < last.num_classes:
         notes.append(
-            f"memory of {memory} images for {last.num_classes} classes: in the end only the earliest {memory} keep one"
+            f"memory of {memory} images for {last.num_classes} classes: in the end the earliest {memory} keep one. "
+            f"--memory {last.num_classes} keeps one of each, --memory 20/class keeps twenty"
         )
     notes += [
         f"{table.methods[name].label}: with a memory of {memory} images for {last.past_classes} past classes nothing "
@@ -129,29 +140,14 @@ def describe(configuration: Configuration) -> str:
     shape = " x ".join(map(str, data.shape))
     sizes = sorted({len(state.class_names) for state in configuration.states})
     new = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    each = "" if configuration.per_class is None else f", {configuration.per_class} of each class"
     return (
         f"{data.name}: {len(data.class_names)} classes, {len(data.train)} training and {len(data.test)} test images "
         f"({data.split}) of {shape}; {len(configuration.states)} states of {new} new classes, "
-        f"memory of {configuration.memory} images; "
+        f"memory of {configuration.memory} images{each}; "
         f"{experiment.recipe.network}: {network['feature_size']} features, {network['parameters']:,} parameters, "
         f"{network['flops'] / 1e6:.1f} MFLOPs an image; precision {experiment.machine.precision}"
     )
-
-
-def memory_size(memory: int | str, train_images: int) -> int:
-    """B as a number of images; a share is rounded down.
-
-    >>> memory_size("0.5%", 10_000), memory_size("70", 10_000)
-    (50, 70)
-    """
-    try:
-        share = isinstance(memory, str) and memory.endswith("%")
-        size = int(Fraction(str(memory)[:-1]) * train_images / 100) if share else int(memory)
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"memory {memory!r}: expected a number of images, or a share as 2%") from None
-    if size < 0:
-        raise ValueError(f"memory is {memory}, expected 0 or more")
-    return size
 
 
 def provenance_of(configuration: Configuration, device: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scail.benchmark.configuration import Configuration, memory_size, settle
+from scail.benchmark.configuration import Configuration, memory_of, settle
 from scail.benchmark.point import Point
 from scail.benchmark.runner import config_of
 from scail.benchmark.trajectory import trajectories_in
@@ -57,7 +57,7 @@ def settle_grid(points: Sequence[Point], out: Path, archive: Archive | None = No
             notes.append(f"{dataset.name} has {len(dataset.class_names)} classes: Z={states} is left out")
             continue
         # As a number, so that 2% and what it comes to are one configuration.
-        experiment = experiment.but(memory=memory_size(experiment.exemplars.memory, len(dataset.train)))
+        experiment = experiment.but(memory=memory_of(experiment, dataset).asked)
         if experiment not in found:
             configuration = settle(experiment, dataset)
             name = _free_name(_name(configuration, point.varying), [one.title for one, _ in found.values()])
@@ -106,13 +106,15 @@ def _states(configuration: Configuration) -> str:
 def _name(configuration: Configuration, varying: Mapping[str, str]) -> str:
     stem, seed = Path(configuration.experiment.dataset).stem, configuration.experiment.seed
     rest = "".join(f"-{key}-{value}" for key, value in varying.items())
-    return f"{stem}-z{_states(configuration)}-b{configuration.memory}{rest}-seed{seed}"
+    each = "" if configuration.per_class is None else "-per-class"
+    return f"{stem}-z{_states(configuration)}-b{configuration.memory}{each}{rest}-seed{seed}"
 
 
 def _title(configuration: Configuration, varying: Mapping[str, str]) -> str:
     """Methods and selections are rows of the table: they need no column of their own."""
     rest = "".join(f", {key} {value}" for key, value in varying.items() if key not in ("methods", "select"))
-    return f"Z={_states(configuration)}, B={configuration.memory}{rest}"
+    each = "" if configuration.per_class is None else f" ({configuration.per_class}/class)"
+    return f"Z={_states(configuration)}, B={configuration.memory}{each}{rest}"
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:

@@ -1,4 +1,7 @@
-"""A grid of one's own: a YAML file with the options of `scail run`, where a list means each of its values."""
+"""A grid of one's own: a YAML file with the options of `scail run`, where a list means each of its values.
+
+A list of methods is what it is everywhere: several methods of one configuration. Lists of them are configurations.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,10 @@ def read_grid_file(path: Path) -> dict[str, list[object]]:
     if not isinstance(loaded, dict) or not loaded:
         raise ValueError(f"{path}: expected options of `scail run` and their values, as `states: [10, 20]`")
     _check_keys(path, node)
-    found = {field_of(str(raw)): _values(f"{path}: {raw}", value) for raw, value in loaded.items()}
+    plain = {field_of(str(raw)): value for raw, value in loaded.items()}
+    if isinstance(methods := plain.get("methods"), list) and not any(isinstance(one, list) for one in methods):
+        plain["methods"] = [methods]  # together
+    found = {key: _values(f"{path}: {key}", value) for key, value in plain.items()}
     return {key: values for key, values in found.items() if values != [None]}
 
 

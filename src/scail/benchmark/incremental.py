@@ -54,6 +54,10 @@ class Step:
     """Epochs that were trained for it now; 0 where it came from the store."""
     rate_lowered: tuple[int, ...] | None = None
     """The epochs for which the plateau rule lowered the rate, where there was one and this is rank 0."""
+    training_seconds: float | None = None
+    """How long its training took, now or when it was made."""
+    epochs: int | None = None
+    """Epochs that its training had, whenever that was."""
 
 
 def steps_of(
@@ -67,7 +71,10 @@ def steps_of(
         task = walk.task(state, learned, key)
         trained, epochs = walk.found_or_trained(state, task, key, learned)
         learned = walk.learned(state, task, trained, key, learned)
-        yield Step(state, key, learned, epochs, trained.rate_lowered if trained else None)
+        yield Step(
+            state, key, learned, epochs, trained.rate_lowered if trained else None, walk.seconds.get(state.index),
+            walk.epochs.get(state.index),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,10 @@ class _Walk:
     ranks: Ranks
     facts: list[dict[str, object]] = field(default_factory=list)
     """What decides each state so far."""
+    seconds: dict[int, float] = field(default_factory=dict)
+    """How long the training of each state took, whenever that was; on rank 0."""
+    epochs: dict[int, int] = field(default_factory=dict)
+    """How many epochs it had."""
 
     def stop_if_asked(self) -> None:
         if self.ranks.any(self.watch.stop_asked()):
@@ -115,7 +126,8 @@ class _Walk:
             stop_asked=self.watch.stop_asked,
             checkpoint=self.store.checkpoint(key),
             past_classes=state.past_classes,
-            budget=self.trajectory.memory,
+            budget=self.trajectory.budget(state.past_classes),
+            budget_after=self.trajectory.budget(state.num_classes),
             carried=before.carried if before else {},
             exemplars=len(memory),
             exemplar_features_ED=before.evidence.exemplar_features_ED if before else None,
@@ -147,6 +159,7 @@ class _Walk:
             name = self.trajectory.configuration.dataset.name
             entry = _to_entry(trained, {"made_from": self.facts[-1], "dataset": name, **metrics})
             self.ranks.on_first(self._keep, key, entry)
+            self._took(state, entry)
             return trained, metrics["trained_epochs"]
 
     def learned(self, state: State, task: Task, trained: Trained | None, key: str, before: Learned | None) -> Learned:
@@ -159,8 +172,8 @@ class _Walk:
         # Rows are of this data set as it is now: in the one that the state was trained on they may stand elsewhere.
         trained = replace(trained, new_indices=state.train_indices, exemplar_indices=_memory(before).indices)
         carried = self._complete(state, task, trained, key)
-        aside = of.training.set_aside(task)
-        return remember(trained, before, of.selection, of.memory, task.seed, carried, aside)
+        aside, budget = of.training.set_aside(task), of.budget(state.num_classes)
+        return remember(trained, before, of.selection, budget, task.seed, carried, aside)
 
     def _train(self, state: State, task: Task, before: Learned | None) -> tuple[Trained, dict[str, Any]]:
         """Train this state, going on from its checkpoint where there is one; also gives what was measured meanwhile."""
@@ -215,9 +228,20 @@ class _Walk:
             if entry is None:
                 name = self.trajectory.configuration.dataset.name
                 facts = {"made_from": made_from, "dataset": name, "state": state.index, "kind": "completion"}
-                entry = Entry(trainer.complete(trained, task), facts)
+                began = time.perf_counter()
+                tensors = trainer.complete(trained, task)
+                entry = Entry(tensors, facts | {"seconds": time.perf_counter() - began})
                 self.store.save(own_key, entry)
+        self._took(state, entry)
         return entry.tensors
+
+    def _took(self, state: State, entry: Entry) -> None:
+        """Add what making this entry took; of a training that was interrupted, as if it had been made in one go."""
+        if (epochs := entry.facts.get("epochs")) is not None:
+            self.epochs[state.index] = epochs
+        if (seconds := entry.facts.get("seconds")) is not None:
+            share = entry.facts.get("epochs", 0) / (entry.facts.get("trained_epochs") or 1) or 1
+            self.seconds[state.index] = self.seconds.get(state.index, 0.0) + seconds * share
 
     def _found(self, state: State, key: str) -> Trained | None:
         entry = self.store.find(key, self._damaged(state))
@@ -225,6 +249,7 @@ class _Walk:
             return None
         self.watch.note(state, "from the store")
         self.store.checkpoint(key).remove()  # one is left where a process was killed right after it saved the state
+        self._took(state, entry)
         return _from_entry(entry)
 
     def _keep(self, key: str, entry: Entry) -> None:

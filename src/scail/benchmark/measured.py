@@ -13,12 +13,12 @@ import torch
 
 from scail import evaluation
 from scail.benchmark.configuration import provenance_of
+from scail.benchmark.cost import Costs
 from scail.benchmark.incremental import Step, Watch, steps_of
 from scail.benchmark.rehearsal import Rehearsal
 from scail.benchmark.thumbnails import sheet_of
 from scail.benchmark.trajectory import Trajectory
 from scail.datasets.dataset import fingerprint_of
-from scail.methods import head_of
 from scail.results.row import Row
 from scail.results.run_directory import Sheet
 from scail.runtime.allocation import keep_freed_memory
@@ -55,16 +55,17 @@ def measured_states(trajectory: Trajectory, store: Store, watch: Watch, ranks: R
     keep_freed_memory()
     if torch.backends.cudnn.is_available():
         torch.backends.cudnn.deterministic = True
-    began, rehearsal = time.perf_counter(), Rehearsal(trajectory)
+    began, rehearsal, costs = time.perf_counter(), Rehearsal(trajectory), Costs(trajectory)
     for step in steps_of(trajectory, store, fabric, watch, ranks):
         learned = time.perf_counter()
         features, labels = _test_features(trajectory, step, store, fabric, watch, ranks)
-        measured = ranks.on_first(_measure, rehearsal, step, features, labels, str(fabric.device))
+        measured = ranks.on_first(_measure, rehearsal, costs, step, features, labels, str(fabric.device))
         ended = time.perf_counter()
         timing: dict[str, Any] = {
             "trained_epochs": step.trained_epochs,
             "seconds": learned - began,
             "evaluation": ended - learned,
+            "training": step.training_seconds,
         }
         if step.rate_lowered is not None:
             timing["rate_lowered"] = list(step.rate_lowered)
@@ -106,7 +107,9 @@ def _test_features(
     return entry.tensors["features_ND"], labels
 
 
-def _measure(rehearsal: Rehearsal, step: Step, features: torch.Tensor, labels: torch.Tensor, device: str) -> Measured:
+def _measure(
+    rehearsal: Rehearsal, costs: Costs, step: Step, features: torch.Tensor, labels: torch.Tensor, device: str
+) -> Measured:
     """Every head of the trajectory, scored on the same features."""
     trajectory = rehearsal.trajectory
     learned, experiment = step.learned, trajectory.configuration.experiment
@@ -115,9 +118,10 @@ def _measure(rehearsal: Rehearsal, step: Step, features: torch.Tensor, labels: t
     rows, confusion = [], {}
     on_learning = rehearsal.measure(step, features, labels)
     for method in trajectory.methods:
-        head = head_of(method, experiment.heads, learned, methods)
+        head, cost = costs.head(method, step)
         scores = head.scores(features)
         predicted = scores.argmax(1)
+        correct, images = evaluation.counts_by_state(predicted, labels, evidence.first_state_C)
         rows.append(
             Row(
                 method=method,
@@ -138,6 +142,9 @@ def _measure(rehearsal: Rehearsal, step: Step, features: torch.Tensor, labels: t
                 seed=experiment.seed,
                 trained_epochs=step.trained_epochs,
                 provenance=provenance,
+                correct_by_state=correct,
+                images_by_state=images,
+                cost=cost,
                 **on_learning,
             )
         )

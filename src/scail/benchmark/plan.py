@@ -61,6 +61,10 @@ class _Keys:
         return self.devices[accelerator]
 
 
+Seconds = Callable[[Configuration], tuple[float, float]]
+"""Of one image in a training, and of one that is only looked at."""
+
+
 @dataclass(frozen=True)
 class Count:
     """What a plan says of one data set, or of all."""
@@ -80,6 +84,8 @@ class Count:
     """Epochs still to be trained."""
     passes: int = 0
     """Images that these go through."""
+    looks: int = 0
+    """Images that are only looked at: for features, by teachers, and to test."""
     seconds: float = 0.0
     """How long one process would take."""
 
@@ -91,11 +97,11 @@ def plan_of(
     configurations: Sequence[Configuration],
     stored: Collection[str] = (),
     finished: Collection[int] = (),
-    seconds: Callable[[Configuration], float] = lambda configuration: 0.0,
+    seconds: Seconds = lambda configuration: (0.0, 0.0),
 ) -> dict[str, Count]:
     """Per data set what has to be done: `stored` keys and `finished` configurations need nothing.
 
-    An image takes `seconds`.
+    `seconds`: what an image takes in training, and what one takes that is only looked at.
     """
     found = trajectories_of(configurations)
     by_data: dict[str, dict[int, Configuration]] = {}
@@ -106,13 +112,15 @@ def plan_of(
 
 def _count(
     mine: dict[int, Configuration], found: Sequence[Trajectory], stored: Collection[str], finished: Collection[int],
-    seconds: Callable[[Configuration], float],
+    seconds: Seconds,
 ) -> Count:  # fmt: skip
     numbers = set(mine)
     ours = [one for one in found if numbers & set(one.readers)]
     trainings = {key: (one, *cost) for one in ours for key, cost in one.trainings.items()}
     needed = {key for one in ours if set(one.readers) - set(finished) for key in one.trainings}
     todo = [trainings[key] for key in trainings if key in needed and key not in stored]
+    looked = [(one, looks) for one, _, _, looks in todo]
+    looked += [(one, one.tests) for one in ours if set(one.readers) - set(finished)]
     return Count(
         configurations=len(mine),
         finished=len(numbers & set(finished)),
@@ -120,9 +128,11 @@ def _count(
         alone=_trained_alone(mine, ours),
         shared=len(trainings),
         there=len(trainings) - len(todo),
-        epochs=sum(epochs for _, epochs, _ in todo),
-        passes=sum(passes for _, _, passes in todo),
-        seconds=sum(passes * seconds(one.configuration) for one, _, passes in todo),
+        epochs=sum(epochs for _, epochs, _, _ in todo),
+        passes=sum(passes for _, _, passes, _ in todo),
+        looks=sum(looks for _, looks in looked),
+        seconds=sum(passes * seconds(one.configuration)[0] for one, _, passes, _ in todo)
+        + sum(looks * seconds(one.configuration)[1] for one, looks in looked),
     )
 
 

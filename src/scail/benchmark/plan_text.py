@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def seconds_of(configuration: Configuration) -> float:
-    """Seconds for one image in a training of this configuration, measured here."""
+def seconds_of(configuration: Configuration) -> tuple[float, float]:
+    """Seconds for one image in a training of this configuration, and for one that is only looked at; measured here."""
     network, machine = configuration.experiment.recipe.network, configuration.experiment.machine
     return seconds_per_image(
         network, configuration.dataset.shape, configuration.network["flops"], machine.threads, machine.accelerator,
@@ -54,6 +54,7 @@ def _lines(processes: int) -> dict[str, Callable[[Count], str]]:
         "images to go through": lambda count: (
             f"{count.passes:,}" if count.passes < 1e6 else f"{count.passes / 1e6:,.1f} M"
         ),
+        "images to look at": lambda count: f"{count.looks:,}" if count.looks < 1e6 else f"{count.looks / 1e6:,.1f} M",
         "estimated time": lambda count: duration(count.seconds / speed_of(processes)),
     }
 
@@ -61,6 +62,7 @@ def _lines(processes: int) -> dict[str, Callable[[Count], str]]:
 def assumptions(total: Count, processes: int, missing: Collection[str]) -> list[str]:
     """What the plan's numbers mean."""
     texts = [
+        "A trajectory is one way of training that goes through all states; several methods are read from it.",
         f"Trainings: {total.alone:,} if every method and selection were trained by itself, {total.shared:,} when every "
         f"state is trained once: {total.alone - total.shared:,} saved. {total.there:,} are there already, "
         f"{total.shared - total.there:,} are left: about {duration(total.seconds / speed_of(processes))}.",
@@ -69,8 +71,9 @@ def assumptions(total: Count, processes: int, missing: Collection[str]) -> list[
         one = "in one process"
         many = f"in {processes} processes, taken to do {speed_of(processes):.1f} times the work of one"
         texts.append(
-            f"The time is of a short measurement on this machine, {one if processes == 1 else many}; evaluation, heads "
-            "and reading of files are not in it."
+            f"The time is of a short measurement on this machine, {one if processes == 1 else many}. Trainings, "
+            "features and test images are in it; heads that take long (DeeSIL, FeTrIL, RanPAC) and reading of files "
+            "are not."
         )
     if missing:
         texts.append(f"* Data not here: planned from published numbers ({', '.join(missing)}).")

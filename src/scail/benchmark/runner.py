@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scail.benchmark.configuration import Configuration, commit_of_package, provenance_of, settle
 from scail.benchmark.measured import Measured
 from scail.benchmark.plan import trajectories_of
@@ -26,6 +28,7 @@ from scail.datasets import load_dataset
 from scail.methods.table import settled_own
 from scail.networks.precision import used_precision
 from scail.results.results import Results
+from scail.results.row import Row
 from scail.results.run_directory import RunDirectory
 from scail.results.summary import summarise, summarise_seeds
 from scail.runtime.devices import joined
@@ -41,7 +44,7 @@ Engine = Callable[[Sequence[Trajectory], str, Receive], None]
 
 def run_experiment(
     experiment: Experiment,
-    out: Path | None = None,
+    out: str | Path | None = None,
     *,
     seeds: int = 1,
     store: str | Path | None = None,
@@ -49,21 +52,22 @@ def run_experiment(
     begin: Begin = lambda trajectories: None,
     receive: Receive = lambda update: None,
 ) -> Results:
-    """Run a configuration, for `seeds` seeds from the experiment's own on, and write everything under `out`.
+    """Run a configuration, for `seeds` seeds from the experiment's own on, and write the results under `out`.
 
-    With several seeds each has a directory of its own, and `out` holds the means. `jobs` is the number of processes.
-    `begin` and `receive` are told what will be done and what happens, on rank 0.
+    `scail.write_report(results)` makes page, tables and figures of them, as `scail run` does. With several seeds each
+    has a directory of its own, and `out` holds the means. `jobs` is the number of processes. `begin` and
+    `receive` are told what will be done and what happens, on rank 0.
     """
     check_counts(experiment, seeds, jobs)
-    machine = experiment.machine
+    place, machine = None if out is None else Path(out), experiment.machine
     experiment = experiment.but(precision=used_precision(machine.precision, machine.accelerator))
     with joined(experiment.machine) as ranks:
         configurations = ranks.together(lambda: _configurations(experiment, seeds))
-        out = ranks.decided(lambda: out or new_run_folder(experiment))
+        folder = ranks.decided(lambda: place or new_run_folder(experiment))
         if seeds == 1:
-            alone = [replace(configurations[0], folder=out)]
+            alone = [replace(configurations[0], folder=folder)]
             return run_configurations(alone, store=store, jobs=jobs, begin=begin, receive=receive, ranks=ranks)[0]
-        return _run_seeds(configurations, out, store, jobs, begin, receive, ranks)
+        return _run_seeds(configurations, folder, store, jobs, begin, receive, ranks)
 
 
 def check_counts(experiment: Experiment, seeds: int, jobs: int | None) -> None:
@@ -179,7 +183,8 @@ class _Book:
             self.began.setdefault(i, time.perf_counter())
         if update.measured is not None:
             for i in readers:
-                _write(self.folders[i], update.measured if i == readers[0] else _shared(update.measured))
+                measured = update.measured if i == readers[0] else _shared(update.measured)
+                _write(self.folders[i], _by_states_of(self.configurations[i], measured))
         self.tell(update)
         if update.done:
             self.missing.subtract(readers)
@@ -200,6 +205,7 @@ def config_of(configuration: Configuration) -> dict[str, Any]:
     return {
         "experiment": experiment.record(),
         "memory": configuration.memory,
+        **({} if configuration.per_class is None else {"memory_per_class": configuration.per_class}),
         "class_order": [name for state in states for name in state.class_names],
         "state_sizes": [len(state.class_names) for state in states],
         "dataset": {
@@ -231,6 +237,20 @@ def _write(folder: RunDirectory, measured: Measured) -> None:
         folder.add_timing(measured.timing)
 
 
+def _by_states_of(configuration: Configuration, measured: Measured) -> Measured:
+    """Full, which knows of no states, with its test images counted by the states of this configuration."""
+    starts = [state.past_classes for state in configuration.states]
+
+    def counted(row: Row) -> Row:
+        if not configuration.table.trainers[row.trainer].at_once:
+            return row
+        matrix = measured.confusion[row.method]
+        right, images = (np.add.reduceat(of, starts).tolist() for of in (matrix.diagonal(), matrix.sum(1)))
+        return replace(row, correct_by_state=right, images_by_state=images)
+
+    return replace(measured, rows=[counted(row) for row in measured.rows])
+
+
 def _shared(measured: Measured) -> Measured:
     """The same state in another configuration: it was trained once, and this one did not wait for it."""
     rows = [replace(row, trained_epochs=0) for row in measured.rows]
@@ -259,6 +279,9 @@ def _summarised(configuration: Configuration, folder: RunDirectory, seconds: flo
     pairs = [(method, one.select) for one in trajectories_in(configuration) for method in one.methods]
     folder.sort(sorted(pairs, key=lambda pair: known.index(pair[0])))
     rows = folder.rows()
-    summary = summarise(rows) | {"seconds": seconds, "world_size": configuration.experiment.machine.ranks}
+    summary = summarise(rows, folder.timing()) | {
+        "seconds": seconds,
+        "world_size": configuration.experiment.machine.ranks,
+    }
     write_text(folder.path / "summary.json", json.dumps(summary, indent=1) + "\n")
     return Results(folder.path, rows, summary)

@@ -130,31 +130,55 @@ class Trajectory:
         return Augmentation(self.configuration.experiment.recipe.padding, self.configuration.dataset.mirror)
 
     @cached_property
-    def images(self) -> tuple[int, ...]:
-        """For each state, how many images its training has: those of the new classes, and exemplars."""
+    def counts(self) -> tuple[tuple[int, ...], ...]:
+        """For each state, how many images of each class its training has: exemplars of past ones, all of new ones."""
         found, seen = [], list[int]()
         for state in self.states:
-            kept = sum(map(min, places(self.memory, len(seen)), seen)) if seen else 0
-            found.append(len(state.train_indices) + kept)
-            seen += [len(state.train_indices) // len(state.class_names)] * len(state.class_names)
+            past = len(seen)
+            kept = [*map(min, places(self.budget(past), past), seen)] if seen else []
+            seen += torch.bincount(state.train_labels - past, minlength=len(state.class_names)).tolist()
+            found.append((*kept, *seen[past:]))
         return tuple(found)
 
     @cached_property
     def epochs(self) -> tuple[int, ...]:
         """Epochs of each state, at most."""
-        each = zip(self.states, self.images, strict=True)
-        return tuple(self.training_at(state.index).epochs(state.index, images) for state, images in each)
+        each = zip(self.states, self.counts, strict=True)
+        return tuple(self.training_at(s.index).epochs(s.index, sum(of)) for s, of in each)
 
-    @property
+    @cached_property
     def passes(self) -> tuple[int, ...]:
         """For each state, how many images its training goes through, at most: what it costs."""
-        return tuple(images * epochs for images, epochs in zip(self.images, self.epochs, strict=True))
+        return tuple(
+            self.training_at(s.index).passes(
+                s.index, of, s.past_classes, (self.budget(s.past_classes), self.budget(s.num_classes))
+            )
+            for s, of in zip(self.states, self.counts, strict=True)
+        )
+
+    def budget(self, classes: int) -> int:
+        """B when so many classes are known."""
+        each = self.configuration.per_class
+        return self.memory if each is None or self.memory == 0 else each * classes
 
     @property
-    def trainings(self) -> dict[str, tuple[int, int]]:
-        """Keys of the states that are trained, with epochs and images; DeeSIL's later ones are not."""
-        known = zip(self.keys, self.epochs, self.passes, strict=True)
-        return {key: (epochs, passes) for key, epochs, passes in known if epochs}
+    def looks(self) -> tuple[int, ...]:
+        """For each state, images that a network only looks at to learn: for their features, and as a teacher."""
+        taught = self.kind.taught
+        each = zip(self.states, self.counts, self.epochs, self.passes, strict=True)
+        return tuple(sum(of) + (p if taught and epochs and s.index else 0) for s, of, epochs, p in each)
+
+    @property
+    def tests(self) -> int:
+        """Test images that are looked at, over all states."""
+        new = [len(state.test_indices) for state in self.states]
+        return sum(n * (len(new) - k) for k, n in enumerate(new))
+
+    @property
+    def trainings(self) -> dict[str, tuple[int, int, int]]:
+        """Keys of the states that are trained, with epochs, images and looks; DeeSIL's later ones are not."""
+        known = zip(self.keys, self.epochs, self.passes, self.looks, strict=True)
+        return {key: (epochs, passes, looks) for key, epochs, passes, looks in known if epochs}
 
     @property
     def reading(self) -> Reading:
@@ -238,9 +262,15 @@ def facts_of(
     if machine.ranks > 1:
         facts |= {"ranks": machine.ranks, "sync_batch_norm": machine.sync_batch_norm}
     if state.index or trajectory.training.from_memory:
-        facts |= {"select": trajectory.select, "memory": trajectory.memory, "selection": SELECTION_VERSION}
+        facts |= {"select": trajectory.select, "memory": _asked_memory(trajectory), "selection": SELECTION_VERSION}
         if own := trajectory.table.content(select=trajectory.select):
             facts |= {"own selection": own}
     elif trajectory.training.holds_out:
-        facts |= {"memory": trajectory.memory}  # as many images are set aside as it will keep
+        facts |= {"memory": _asked_memory(trajectory)}  # as many images are set aside as it will keep
     return facts
+
+
+def _asked_memory(trajectory: Trajectory) -> int | str:
+    """B as a key has it: images of each class, where that is what was asked for."""
+    each = trajectory.configuration.per_class if trajectory.memory else None
+    return trajectory.memory if each is None else f"{each}/class"

@@ -78,7 +78,7 @@ def estimate(model: Model | None, settings: Settings, lesson: Lesson, device: st
     flops = describe_network(network, shape.height, shape.width)["flops"]
     images = len(lesson.new) + len(lesson.more) + (len(model.exemplars.images) if model else 0)
     epochs = settings.training().epochs(model.calls if model else 0, images)
-    each = seconds_per_image(
+    each, _ = seconds_per_image(
         experiment.recipe.network, (shape.channels, shape.height, shape.width), flops, torch.get_num_threads(),
         device, precision,
     )  # fmt: skip

@@ -40,9 +40,9 @@ class GridCommand(CommandOptions, TrainingOptions, _Which):
     """Run all configurations of a table or figure of the paper, or of a file of your own.
 
     First comes a plan: how many trainings there are, how many are saved because configurations and methods share them,
-    and how long they take here. Then every trajectory is trained once. Each configuration has a folder of results below
-    --out. After Ctrl-C or a crash the same command goes on. `scail paper DIR` compares the results with the published
-    ones.
+    and how long they take here. Then each way of training goes once through all states (a trajectory), and all its
+    methods are read from it. Each configuration has a folder of results below --out. After Ctrl-C or a crash the same
+    command goes on. `scail paper DIR` compares the results with the published ones.
 
     NAME is table1 (all methods, five configurations of Z and B), table2 (errors on ILSVRC), supp-errors (errors on all
     data sets), supp-nomem (no memory), supp-distill (fifty states) or figures.
@@ -51,9 +51,12 @@ class GridCommand(CommandOptions, TrainingOptions, _Which):
     configurations, and options given here replace those of the file:
 
       dataset: cifar100
+      methods: [ft, scail]    # both, in every configuration
       states: [10, 20]
       memory: [2%, 1%]
       seed: [1, 2, 3]
+
+    A list of lists, as methods: [[ft, scail], [icarl]], is a configuration for each.
 
     Try one of these; the first needs no data:
 
@@ -203,9 +206,9 @@ def _grid_folder(out: Path, settled: Grid, name: str) -> Iterator[None]:
 
 
 def _write_results(archive: Archive | None, results: Results) -> None:
-    from scail.cli.run import write_report
+    from scail.report.write import write_end
 
-    write_report(results.directory, results.summary, [results.directory])
+    write_end(results.directory)
     _keep(archive, results.directory)
 
 
@@ -220,7 +223,7 @@ def _keep(archive: Archive | None, run: Path) -> None:
 
 
 def _print_tables(out: Path, ran: Sequence[Configuration], archive: Archive | None, console: Console) -> None:
-    from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid
+    from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid, telling
     from scail.report.write import write_page_of
     from scail.storage.atomic import write_text
 
@@ -228,7 +231,7 @@ def _print_tables(out: Path, ran: Sequence[Configuration], archive: Archive | No
     write_text(out / "table.md", markdown_grid(found))
     for dataset, columns in found.items():
         console.print(rich_grid(dataset, columns))
-        console.print(grid_caption(columns), highlight=False, soft_wrap=True)
+        console.print(grid_caption(columns, telling(columns)), highlight=False, soft_wrap=True)
     text = f"{len(ran)} configurations were run. Results: {out}/; beside the published ones: scail paper {out}"
     console.print(text, highlight=False, soft_wrap=True)
     if any(out.glob("*/summary.json")):  # else all of it was measured elsewhere, and kept as rows only

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from scail.report.paper import Beside
+    from scail.results.papers import BesidePaper
 
 _FOLDERS = "give folders of `scail run` or `scail grid`, or the one that `scail grid --results` filled"
 
@@ -24,6 +25,9 @@ class PaperCommand:
 
     Of runs and grids, each number that has a cell in the paper's tables is printed beside it, with the settings that
     differ. A run that matches no cell is named with the nearest one.
+
+    Numbers of other papers are printed beside runs of the very same protocol: data, classes, order, states, memory and
+    test images. `--published FILE` adds your own, as docs/report.md says.
 
     Of kept numbers, which `scail grid --results DIR` collects, a document is written. It has tables in the paper's
     layout, with means and spreads over seeds. For CIFAR-100 it says which of the paper's claims are shown: the
@@ -38,6 +42,9 @@ class PaperCommand:
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE.md")] = None
     """For kept numbers: the document. A picture goes to images/ beside it. Default: results.md in DIR."""
 
+    published: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE.csv ...")] = ()
+    """Of runs: further tables of published numbers."""
+
     def __call__(self) -> None:
         """See what the folders hold, and print or write."""
         if not self.folders:
@@ -49,7 +56,9 @@ class PaperCommand:
                     f"--out {self.out}: runs are only printed; a document is made of kept numbers. Leave it away, or "
                     "give the folder that `scail grid --results` filled"
                 )
-            _print_runs(self.folders)
+            _print_runs(self.folders, self.published)
+        elif self.published:
+            raise ValueError(f"--published {self.published[0]}: is for runs; {kept[0]} holds kept numbers")
         elif len(kept) < len(self.folders):
             other = next(folder for folder in self.folders if folder not in kept)
             raise ValueError(f"{kept[0]} holds kept numbers, {other} holds runs; give one kind at a time")
@@ -94,17 +103,24 @@ def _has_key(path: Path) -> bool:
     return isinstance(found, dict) and "key" in found
 
 
-def _print_runs(folders: Sequence[Path]) -> None:
+def _print_runs(folders: Sequence[Path], published: Sequence[Path]) -> None:
     from rich.console import Console
 
     from scail.report.paper import compare, differences, find_runs, nearest, read_run
+    from scail.results.papers import beside_papers, paper_numbers
 
     console = Console()
     everything: list[Beside] = []
+    numbers = paper_numbers(published)
     for run in find_runs(folders):
         config, summary = read_run(run)
-        found = compare(config, summary)
+        found, others = compare(config, summary), beside_papers(config, summary, numbers)
         everything += found
+        if others:
+            console.print(f"{run} (seed {config['experiment']['seed']}), beside numbers of its protocol:")
+            _print_others(others, console)
+        if not found and others:
+            continue
         if not found:
             text = f"{run}: matches no published cell: {nearest(config, summary)}."
             console.print(text, highlight=False, soft_wrap=True)
@@ -125,6 +141,23 @@ def _print_cells(found: Sequence[Beside], console: Console) -> None:
         values = (f"{one.measured:.1f}", f"{one.published:.1f}", f"{one.measured - one.published:+.1f}")
         table.add_row(one.label, one.dataset, str(one.states), str(one.memory), *values)
     console.print(table)
+
+
+def _print_others(found: Sequence[BesidePaper], console: Console) -> None:
+    from rich.table import Table
+
+    from scail.results.measures import MEASURES
+
+    table = Table("method", "number", "measured", "published", "difference", "by", box=None, pad_edge=False)
+    for one in found:
+        number = one.number
+        title = MEASURES[number.measure].title
+        what = title if number.state is None else f"{title} after state {number.state}"
+        values = (f"{one.measured:.1f}", f"{number.value:.1f}", f"{one.measured - number.value:+.1f}")
+        table.add_row(one.label, what, *values, number.paper)
+    console.print(table)
+    for source in dict.fromkeys(one.number.source for one in found):
+        console.print(f"Source: {source}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _print_gaps(found: Sequence[Beside], console: Console) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from scail.config import Experiment
 from scail.config.options import CommandOptions, RunOptions, experiment_of
@@ -51,6 +49,7 @@ class RunCommand(CommandOptions, RunOptions):
         from scail.cli.display import Display
         from scail.report.in_words import in_words
         from scail.report.table import caption, rich_table
+        from scail.report.write import write_end
 
         if self.logger:
             check_logger(self.logger)
@@ -65,7 +64,7 @@ class RunCommand(CommandOptions, RunOptions):
         console.print(caption(summary), highlight=False, soft_wrap=True)
         console.print("", *in_words(summary), "", sep="\n", highlight=False, markup=False, soft_wrap=True)
         numbers = range(experiment.seed, experiment.seed + seeds)
-        page = write_report(out, summary, [out] if seeds == 1 else [out / f"seed-{n}" for n in numbers])
+        page = write_end(out, () if seeds == 1 else [out / f"seed-{n}" for n in numbers])
         where = f"{summary['trained_epochs']} epochs trained, {summary['seconds']:.0f} s. Results, table and figures: "
         console.print(f"{where}{out}/", highlight=False, soft_wrap=True)
         console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)
@@ -85,18 +84,3 @@ def _as_rank(local: int, command: RunCommand, around: dict[str, str]) -> None:
 
     become_rank(local, around)
     carry_out(command)
-
-
-def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Path:
-    """Draw the paper's figures of each run, write the page, then the table: where it is, all of it is there."""
-    from scail.report.figures import PAPERS, write_figures
-    from scail.report.runs import read_report_run
-    from scail.report.table import markdown_table
-    from scail.report.write import write_page_of
-    from scail.storage.atomic import write_text
-
-    for run in runs:
-        write_figures(read_report_run(run), run / "figures", ["png"], PAPERS)
-    page = write_page_of(out)
-    write_text(out / "table.md", markdown_table(summary))
-    return page

@@ -75,7 +75,7 @@ class ExemplarSettings:
     """What is kept of past classes."""
 
     memory: int | str = asked("2%")
-    """B, the exemplars in memory over all classes: a number, or a share of the training images."""
+    """B, the exemplars in memory: a number over all classes, or as `scail.config.memory_size` reads it."""
     select: tuple[Select, ...] | None = asked(None)
     """How exemplars are chosen; None: both ways on FT's trajectory, and as in its own paper for every other method."""
 
@@ -113,11 +113,19 @@ class Machine:
         return self.devices * self.nodes
 
 
+_BY_DEFAULT = Recipe(name="quick", network="", schedules=Schedules())
+"""Stands for the recipe `quick` of the experiment's data set."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One configuration. Make one from a recipe: `quick("digits").but(states=5, memory="1%")`."""
+    """One configuration. Without a recipe it has that of `quick`, for a CPU.
 
-    recipe: Recipe
+    >>> Experiment(dataset="digits").but(states=5, memory="10%").recipe.name
+    'quick'
+    """
+
+    recipe: Recipe = _BY_DEFAULT
     """Network and schedules."""
     dataset: str = asked("glyphs")
     data: DataSettings = DataSettings()
@@ -133,6 +141,12 @@ class Experiment:
     machine: Machine = Machine()
     keep_features: bool = way(False)
     """Keep the features of the test images in the store: other heads are then scored without the network."""
+
+    def __post_init__(self) -> None:
+        if self.recipe is _BY_DEFAULT:
+            from scail.config.recipes import quick  # it makes experiments
+
+            object.__setattr__(self, "recipe", quick(self.dataset).recipe)
 
     def but(self, **given: Any) -> Experiment:
         """The same with other values, by name, in whatever part they stand; schedules as `first_schedule`, ...

@@ -32,6 +32,7 @@ class StreamOptions:
     """How many classes state 0 has, if more than the others: a number, or half. The other states share the rest."""
     memory: Annotated[str | None, tyro.conf.arg(metavar="B")] = None
     """B, how many images of past classes are kept in all: a number, or a share of the training images.
+    20/class: as many of each class, from the start. 4MB: as many as fit, as raw pixels.
     Default: the recipe's, which is 2% (split-mnist: 1000)."""
 
 
@@ -156,7 +157,8 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     milestones: epochs with a plus between, as 30+60; decay: plateau, steps, cosine or settle, which ends when the loss
     no longer falls."""
     keep_past_rows: bool = False
-    """Fine tuning: past classes keep their rows of the linear layer. Without this, each state begins a new layer."""
+    """Fine tuning: past classes keep their rows of the linear layer, a row being the weights of one class.
+    Without this, each state begins a new layer."""
     candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
     """ScaIL: how many past classes can be predicted for an image: a number, or all. Default: 10."""
     as_published: bool = False
@@ -193,7 +195,7 @@ def experiment_of(options: RunOptions) -> Experiment:
     states = (
         _numbers("--states", options.states, "a number, or sizes as 50,10,10") if options.states is not None else ()
     )
-    memory = options.memory
+    memory = None if options.memory is None else options.memory.strip()
     selects: tuple[Select, ...] | None = None
     if options.select is not None and options.select != "both":
         selects = (options.select,)
@@ -206,10 +208,9 @@ def experiment_of(options: RunOptions) -> Experiment:
         "keep_features": options.keep_features, "nodes": options.nodes, "sync_batch_norm": options.sync_batch_norm,
         "linear_scaling": options.linear_scaling,
     }  # fmt: skip
-    share = memory is None or memory.endswith("%")
     where_given: dict[str, Any] = {
         "states": states[0] if len(states) == 1 else states or None,
-        "memory": memory if share else _number("--memory", memory or "", "a number, or a share as 2%"),
+        "memory": int(memory) if memory is not None and memory.lstrip("-").isdigit() else memory,
         **_network(options), "threads": options.threads, "classes": options.classes,
         "image_size": options.image_size, "images_per_class": options.images_per_class,
         "class_order": _order(options.order), "split": options.split, "held_out": options.held_out,

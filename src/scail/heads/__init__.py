@@ -3,6 +3,7 @@
 from scail.heads.bic import bic
 from scail.heads.duet import duet, icarl_duet
 from scail.heads.evidence import Evidence
+from scail.heads.evidence_of import evidence_of
 from scail.heads.fetril import fetril
 from scail.heads.ft import ft
 from scail.heads.ft_ridge import ft_ridge
@@ -24,7 +25,7 @@ from scail.heads.tau_norm import tau_norm
 from scail.moments import Moments
 
 __all__ = [
-    "Evidence", "LinearHead", "Moments", "bic", "duet", "fetril", "ft", "ft_init", "ft_init_l2", "ft_l2", "ft_nem",
-    "ft_ridge", "ft_slda", "ft_wa", "icarl_duet", "il2m", "ncm", "ncm_left_out", "prior", "ridge", "ridge_left_out",
-    "scail", "scale_past_weights", "siw", "siw_mc", "slda", "slda_left_out", "svm", "tau_norm",
+    "Evidence", "LinearHead", "Moments", "bic", "duet", "evidence_of", "fetril", "ft", "ft_init", "ft_init_l2", "ft_l2",
+    "ft_nem", "ft_ridge", "ft_slda", "ft_wa", "icarl_duet", "il2m", "ncm", "ncm_left_out", "prior", "ridge",
+    "ridge_left_out", "scail", "scale_past_weights", "siw", "siw_mc", "slda", "slda_left_out", "svm", "tau_norm",
 ]  # fmt: skip

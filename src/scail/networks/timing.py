@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -19,8 +20,10 @@ _LONG = 1.0  # seconds: a step that takes longer is measured once, without a reh
 @lru_cache(maxsize=32)
 def seconds_per_image(
     network: str, shape: tuple[int, int, int], flops: int, threads: int, accelerator: str, precision: str
-) -> float:
-    """Seconds for one image in training (forward, backward, step), measured on random images for a second or so.
+) -> tuple[float, float]:
+    """Seconds for one image in training (forward, backward, step), and for one that is only looked at (forward).
+
+    Measured on random images for a second or so.
 
     `flops`: operations of one image's forward pass.
     """
@@ -40,15 +43,28 @@ def seconds_per_image(
         loss.item()  # waits for the device
         return time.perf_counter() - began
 
+    def look() -> float:
+        began = time.perf_counter()
+        with torch.inference_mode():
+            float(model(images).sum())
+        return time.perf_counter() - began
+
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        took = [first] if (first := step()) > _LONG else [step()]  # the first one prepares
-        while sum(took) < _LONG / 2 and len(took) < 50:
-            took.append(step())
-        return sum(took) / (len(took) * count)
+        trained = _repeated(step) / count
+        model.eval()
+        return trained, _repeated(look) / count
     finally:
         torch.set_num_threads(before)
+
+
+def _repeated(act: Callable[[], float]) -> float:
+    """What it takes, in the mean of some turns."""
+    took = [first] if (first := act()) > _LONG else [act()]  # the first one prepares
+    while sum(took) < _LONG / 2 and len(took) < 50:
+        took.append(act())
+    return sum(took) / len(took)
 
 
 def duration(seconds: float) -> str:

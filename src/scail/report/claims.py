@@ -13,7 +13,7 @@ from scail.results.published import WITH_MEMORY, WITHOUT_MEMORY, published
 from scail.results.summary import not_learned, summarise
 
 Place = tuple[int, str]
-"""Z, and B as a share of the training images."""
+"""Z, and B as a share of the training images, or as images of each class."""
 BySeed = dict[int, Mapping[Pair, float]]
 """Seed -> (method, selection) -> top-5."""
 Verdict = Literal["shown", "not shown", "undecided", "not testable", "missing"]
@@ -82,6 +82,8 @@ def place_of(kept: Measurements) -> Place:
     (10, '0.5%')
     """
     configuration = kept.configuration
+    if "memory_per_class" in configuration:
+        return len(configuration["state_sizes"]), f"{configuration['memory_per_class']}/class"
     share = 100 * configuration["memory"] / configuration["dataset"]["train_images"]
     return len(configuration["state_sizes"]), f"{share:.2g}%"
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scail.report import figures_errors, figures_inside
+from scail.report import figures_cost, figures_errors, figures_inside
 from scail.report.drawing import by_method, many_colours, new_figure, save, style_of, titled
+from scail.report.grid import telling
 from scail.report.runs import FinishedRun
 from scail.results.row import Row
 
@@ -29,6 +30,7 @@ FIGURES: dict[str, Callable[[FinishedRun], Figure | None]] = {
     "weights": lambda run: figures_inside.weights(run.weights),
     "memory": lambda run: figures_inside.memory(run.memory),
     "timing": lambda run: figures_inside.timing(run.timing),
+    "cost": lambda run: figures_cost.cost(run.summary, telling({"": run.summary})),
 }
 PAPERS = ("accuracy", "errors", "origins", "scores", "weights")
 """Those that the paper has, too."""

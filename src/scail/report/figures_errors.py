@@ -24,6 +24,9 @@ _ERROR_MEANING = {
     "c(n)": "new, correct", "e(n,n)": "new, taken for new", "e(n,p)": "new, taken for past",
 }  # fmt: skip
 
+_MOST_NAMES = 30
+"""With more classes than this their names do not fit beside a matrix."""
+
 
 def errors(rows: Sequence[Row]) -> Figure | None:
     """The six counts, as shares of the test images."""
@@ -68,21 +71,28 @@ def origins(rows: Sequence[Row]) -> Figure | None:
 
 
 def confusion(run: FinishedRun) -> Figure | None:
-    """FT and ScaIL after the last state: shares between the states in which the classes were new."""
-    found = []
+    """FT and ScaIL after the last state: between classes where their names fit, else between the classes of states."""
+    found, names = [], run.config["class_order"]
+    named = len(names) <= _MOST_NAMES
+    sizes = [1] * len(names) if named else run.config["state_sizes"]
     for title, rows in shown_methods(run.rows):
         last = rows[-1]
         path = confusion_file(run.path, last.method, last.select)
         if path.is_file():
             with np.load(path) as archive:
-                blocks = in_blocks(archive[f"state_{last.state}"], run.config["state_sizes"])
+                blocks = in_blocks(archive[f"state_{last.state}"], sizes)
             found.append((title, 100 * blocks / blocks.sum(1, keepdims=True).clip(1)))
     if not found:
         return None
-    figure, axes = new_figure(len(found), "Test images by the states of their true and predicted classes", width=4.6)
+    of = "their true and predicted classes" if named else "the states of their true and predicted classes"
+    figure, axes = new_figure(len(found), f"Test images by {of}", width=4.6)
     for axis, (title, shares) in zip(axes, found, strict=True):
         image = axis.imshow(shares, cmap="Blues", vmin=0, vmax=100)
         axis.grid(visible=False)
-        axis.set(title=title, xlabel="state of the predicted class", ylabel="state of the true class")
+        start = "" if named else "state of the "
+        axis.set(title=title, xlabel=f"{start}predicted class", ylabel=f"{start}true class")
+        if named:
+            axis.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
+            axis.set_yticks(range(len(names)), names, fontsize=6)
     figure.colorbar(image, ax=list(axes), label="share of the row (%)")
     return figure

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scail.evaluation import gap_to_full
-from scail.report.table import key_of
+from scail.report.measures_table import best_of
+from scail.report.table import key_of, why_no_gap
 from scail.report.tabular import Cell, Tabular
 from scail.results.archive import Archive
+from scail.results.measures import MEASURES
 from scail.results.published import WITH_MEMORY, WITHOUT_MEMORY, published_label
 from scail.results.summary import AVERAGING, summarise, summarise_seeds
 
@@ -53,13 +55,13 @@ def rows_of(columns: Columns, value: str = "top5") -> list[tuple[str, list[str]]
     paper = [*WITH_MEMORY.values(), *WITHOUT_MEMORY.values()]
     labels = list(dict.fromkeys(label for records in by_label.values() for label in records))
     labels.sort(key=lambda label: paper.index(label) if label in paper else len(paper))
-    best = {title: max((r[value] for r in records.values()), default=None) for title, records in by_label.items()}
+    best = {title: best_of((r.get(value) for r in records.values()), value) for title, records in by_label.items()}
     rows = []
     for label in labels:
         records = {title: of.get(label) for title, of in by_label.items()}
         texts = [text_of(record, value, best[title]) for title, record in records.items()]
-        rows.append((label, [*texts, _gap(columns, records, value)]))
-    if any(summary["full"] for summary in columns.values()):
+        rows.append((label, [*texts, _gap(columns, records, value) if value in _NAMES else ""]))
+    if value in _NAMES and any(summary["full"] for summary in columns.values()):
         rows.append(("Full", [*(text_of(summary["full"], value, None) for summary in columns.values()), ""]))
     return rows
 
@@ -72,7 +74,7 @@ def label_of(record: Mapping[str, Any]) -> str:
 
 def text_of(record: Mapping[str, Any] | None, value: str, best: float | None = None) -> str:
     """A cell: the mean, its spread, and how many seeds where these are fewer than the column's; the best is bold."""
-    if record is None:
+    if record is None or record.get(value) is None:
         return "–"
     spread = record.get(f"{value}_std")
     text = f"{record[value]:.1f}" + (f"±{spread:.1f}" if spread is not None else "")
@@ -94,8 +96,27 @@ def grid_caption(columns: Columns, value: str = "top5") -> str:
     first, *_ = columns.values()
     seeds = first.get("seeds", [])
     over = f"; mean ± standard deviation over {len(seeds)} seeds" if len(seeds) > 1 else ""
-    name = {"top5": "top-5", "top1": "top-1"}[value]
-    return f"{name}, percent; {AVERAGING}{over}; G_IL over these configurations; *: not in the paper"
+    if value not in _NAMES:
+        return f"{MEASURES[value].title}, percent; {MEASURES[value].meaning}{over}; *: not in the paper"
+    return f"{_NAMES[value]}, percent; {AVERAGING}{over}; {_about_gap(columns, value)}; *: not in the paper"
+
+
+def _about_gap(columns: Columns, value: str) -> str:
+    """What G_IL is over, or why there is none."""
+    if any(not summary["full"] or summary["full"][value] >= 100 for summary in columns.values()):
+        return f"G_IL is not there: {why_no_gap(columns.values(), value)}"
+    return "G_IL over these configurations, of methods that were run in all of them"
+
+
+_NAMES = {"top5": "top-5", "top1": "top-1"}
+_FEW = 20
+"""Classes. With so few of them, top-5 is close to 100 % whatever the method."""
+
+
+def telling(columns: Columns) -> str:
+    """The accuracy that tells methods apart: top-5 as in the paper; top-1 where there are few classes."""
+    classes = [record["per_state"][-1]["classes"] for of in columns.values() for record in of["methods"]]
+    return "top1" if max(classes, default=_FEW) < _FEW else "top5"
 
 
 def grid_table(name: str, title: str, columns: Columns, value: str = "top5") -> Tabular:
@@ -106,7 +127,9 @@ def grid_table(name: str, title: str, columns: Columns, value: str = "top5") -> 
         keys = [f"{config}|{key_of(of[label])}" if label in of else "" for config, of in by_label.items()]
         cells = [Cell(t.strip("*"), t.startswith("**"), key) for t, key in zip(texts, [*keys, ""], strict=True)]
         rows.append((label, cells))
-    reference = any(summary["full"] for summary in columns.values())
+    reference = value in _NAMES and any(summary["full"] for summary in columns.values())
+    if value not in _NAMES:
+        return Tabular(name, title, [*columns], [(label, of[:-1]) for label, of in rows], grid_caption(columns, value))
     return Tabular(name, title, [*columns, "G_IL"], rows, grid_caption(columns, value), reference=reference)
 
 
@@ -115,11 +138,12 @@ def rich_grid(dataset: str, columns: Columns) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, title=dataset, title_justify="left")
+    value = telling(columns)
+    table = Table(box=box.SIMPLE_HEAD, title=f"{dataset}, {_NAMES[value]}", title_justify="left")
     table.add_column("method")
     for title in (*columns, "G_IL"):
         table.add_column(title.replace(", ", "\n"), justify="right")
-    for label, texts in rows_of(columns):
+    for label, texts in rows_of(columns, value):
         table.add_row(label, *(f"[bold]{t.strip('*')}[/bold]" if t.startswith("**") else t for t in texts))
     return table
 

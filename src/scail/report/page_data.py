@@ -10,6 +10,7 @@ from scail.report.page_bulk import Room, confusion, exemplars
 from scail.report.protocol import Comparison
 from scail.report.runs import FinishedRun, by_trajectory
 from scail.report.table import key_of
+from scail.results.measures import COST_TITLES, MEASURES
 from scail.results.row import Row
 
 _MOST_RANKS = 64
@@ -24,6 +25,11 @@ def page_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     runs = [run for one in comparisons for config in one.configurations for run in config.runs]
     return {
         "errorKinds": ERROR_KINDS,
+        "measures": [
+            {"name": name, "title": one.title, "meaning": one.meaning, "better": one.better}
+            for name, one in MEASURES.items()
+        ],
+        "costs": [{"name": name, "title": title} for name, title in COST_TITLES.items()],
         "configurations": [
             {
                 "title": f"{one.title}: {config.title}",
@@ -52,6 +58,9 @@ def _record(record: Mapping[str, Any]) -> dict[str, Any]:
             found[f"{name}_mean"] = _rounded(record[name])
         if states and states[0].get(name) is not None:
             found[name] = [_rounded(state[name]) for state in states]
+    measures = {name: _rounded(record.get(name)) for name in MEASURES}
+    spreads = {name: _rounded(record.get(f"{name}_std")) for name in MEASURES}
+    found |= {"measures": measures, "spreads": spreads, "cost": record.get("cost")}
     return found | {"classes": [state["classes"] for state in states]}
 
 

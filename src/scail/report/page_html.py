@@ -13,17 +13,19 @@ from string import Template
 
 from scail.report.figures_grid import series
 from scail.report.grid import grid_table
+from scail.report.measures_table import cost_table, measures_table
 from scail.report.page_data import page_data
 from scail.report.page_text import facts, headline, lead, provenance
 from scail.report.protocol import Column, Comparison, what_differs
 from scail.report.table import table_of
 from scail.report.tabular import Tabular, to_html
+from scail.results.measures import MEASURES
 
-_SCRIPTS = ("dom.js", "charts.js", "matrix.js", "sections.js", "memory.js", "main.js")
+_SCRIPTS = ("dom.js", "charts.js", "scatter.js", "matrix.js", "sections.js", "measures.js", "memory.js", "main.js")
 _SECTIONS = {
-    "summary": "Summary", "grid": "All configurations", "results": "Results", "accuracy": "Accuracy",
-    "past-new": "Past and new", "errors": "Errors", "origins": "Origins", "scores": "Scores", "weights": "Weights",
-    "memory": "Memory", "confusion": "Confusion", "timing": "Time", "provenance": "Provenance",
+    "summary": "Summary", "grid": "All configurations", "results": "Results", "measures": "Measures", "cost": "Cost",
+    "accuracy": "Accuracy", "past-new": "Past and new", "errors": "Errors", "origins": "Origins", "scores": "Scores",
+    "weights": "Weights", "memory": "Memory", "confusion": "Confusion", "timing": "Time", "provenance": "Provenance",
 }  # fmt: skip
 
 
@@ -109,7 +111,12 @@ def _result(n: int, config: Column, comparisons: Sequence[Comparison], several: 
         for name, value, more in facts(config)
     )
     heading = f"<h3>{escape(title)}</h3>" if several else ""
-    inside = f'<dl class="facts">{tiles}</dl>{"".join(map(_note, config.notes))}{to_html(table)}'
+    more = "".join(
+        f"<details><summary>{escape(one.title)}</summary>{to_html(one)}</details>"
+        for one in (measures_table(config.summary), cost_table(config.summary))
+        if one.rows
+    )
+    inside = f'<dl class="facts">{tiles}</dl>{"".join(map(_note, config.notes))}{to_html(table)}{more}'
     if not several or n < 3:
         return f"<article>{heading}{inside}</article>"
     return f"<details><summary>{escape(title)}</summary>{inside}</details>"
@@ -135,6 +142,11 @@ def _big_tables(n: int, one: Comparison, configurations: Sequence[Column]) -> st
     for value, name in (("top5", "Top-5"), ("top1", "Top-1")):
         table = grid_table(value, f"{name} accuracies on {one.title}", one.columns, value)
         shown.append(f"<h4>{name}</h4>{to_html(_with_keys(table, key))}")
+    for value, measure in [*MEASURES.items()][2:]:
+        if any(record.get(value) is not None for of in one.columns.values() for record in of["methods"]):
+            table = grid_table(value, f"{measure.title} on {one.title}", one.columns, value)
+            opened = f"<summary>{escape(measure.title)}: {escape(measure.meaning)}</summary>"
+            shown.append(f"<details>{opened}{to_html(_with_keys(table, key))}</details>")
     differing = "; ".join(f"{name}: {', '.join(values)}" for name, values in one.differing.items())
     said = _note(f"The configurations also differ in {differing}.") if differing else ""
     return f"<article><h3>{escape(one.title)}</h3>{said}{''.join(shown)}{_against(n, one)}</article>"

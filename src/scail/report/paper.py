@@ -58,7 +58,9 @@ def differences(config: Mapping[str, Any]) -> list[str]:
         if mine.get(name) == theirs[name]:
             continue
         if name in schedules:
-            pairs = {k: (mine[name].get(k, "none"), theirs[name].get(k, "none")) for k in {**mine[name], **theirs[name]}}
+            pairs = {
+                k: (mine[name].get(k, "none"), theirs[name].get(k, "none")) for k in {**mine[name], **theirs[name]}
+            }
             changed = {k: pair for k, pair in pairs.items() if pair[0] != pair[1]}
             found += [f"{name}.{k}: {v} (paper: {other})" for k, (v, other) in changed.items()]
         else:

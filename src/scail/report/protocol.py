@@ -93,7 +93,8 @@ def _comparison(title: str, runs: Sequence[FinishedRun]) -> Comparison:
     for run, of in zip(runs, settings, strict=True):
         sizes, memory = run.config["state_sizes"], run.config["memory"]
         rest = "".join(f", {name} {of.get(name, '–')}" for name in differing)
-        by_title.setdefault(f"Z={_states(sizes)}, B={memory}{rest}", []).append(run)
+        each = f" ({run.config['memory_per_class']}/class)" if "memory_per_class" in run.config else ""
+        by_title.setdefault(f"Z={_states(sizes)}, B={memory}{each}{rest}", []).append(run)
     found = (Column(name, tuple(mine), *_together(mine)) for name, mine in by_title.items())
     ordered = sorted(found, key=lambda one: (one.states, -one.memory))
     return Comparison(title, protocol_of(runs[0]), tuple(ordered), differing)

@@ -81,9 +81,9 @@ def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(other.get(name, value) == value for name, value in one.items())
 
 
-def _place_order(kept: Measurements) -> tuple[bool, int, float]:
-    states, share = place_of(kept)
-    return (share == "0%", states, -float(share.removesuffix("%")))
+def _place_order(kept: Measurements) -> tuple[bool, int, int]:
+    memory = kept.configuration["memory"]
+    return (memory == 0, place_of(kept)[0], -memory)
 
 
 def titles_of(groups: Sequence[Sequence[Measurements]]) -> list[str]:

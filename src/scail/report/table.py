@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scail.report.tabular import Cell, Tabular, to_markdown
@@ -94,7 +94,22 @@ def caption(summary: Mapping[str, Any]) -> str:
     over = f"; mean ± standard deviation over {len(seeds)} seeds" if len(seeds) > 1 else ""
     beyond = "" if all(record["in_paper"] for record in summary["methods"]) else "; *: not in the paper"
     used = f"memory of {memory} images, {summary['exemplars']} used at the end"
-    return f"percent; {summary['averaging']}; {used}{over}{beyond}{_warning(summary)}"
+    return f"percent; {summary['averaging']}; {used}{over}{beyond}{_no_gap(summary)}{_warning(summary)}"
+
+
+def _no_gap(summary: Mapping[str, Any]) -> str:
+    """Why there is no G_IL, where there is none."""
+    if not any(record["gap_top5"] is None for record in summary["methods"]):
+        return ""
+    return f"; G_IL is not there: {why_no_gap([summary], 'top5')}"
+
+
+def why_no_gap(summaries: Iterable[Mapping[str, Any]], value: str) -> str:
+    """What keeps the gap to Full from being measured."""
+    if any(summary["full"] is None for summary in summaries):
+        return "it is measured from Full, which was not run (--methods ...,full)"
+    name = {"top5": "top-5", "top1": "top-1"}[value]
+    return f"Full has a {name} of 100 %, so that there is no gap to measure"
 
 
 def _warning(summary: Mapping[str, Any]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Sequence
@@ -9,14 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from scail.report.drawing import save
-from scail.report.figures import write_figures
+from scail.report.figures import PAPERS, write_figures
 from scail.report.figures_grid import draw_series, series
 from scail.report.grid import grid_table
+from scail.report.measures_table import cost_table, matrix_csv, measures_table, states_csv
 from scail.report.page_html import write_page
 from scail.report.protocol import Comparison, compare
-from scail.report.runs import read_runs
-from scail.report.table import table_of
-from scail.report.tabular import FORMS, Tabular
+from scail.report.runs import read_report_run, read_runs
+from scail.report.table import markdown_table, table_of
+from scail.report.tabular import FORMS, Tabular, to_markdown
+from scail.results.measures import MEASURES
+from scail.results.results import Results
 from scail.storage.atomic import write_text
 from scail.storage.lock import claim
 
@@ -24,8 +29,22 @@ _OURS = {"report.html", "config.json", "grid.json"}
 """A folder that holds one of these is a run's, a grid's or a report's."""
 
 
-def write_report(places: Sequence[Path], out: Path, formats: Sequence[str]) -> Path:
-    """Page, figures and tables of all runs at these places, into `out`; gives the page's path."""
+def write_report(
+    runs: Results | str | Path | Sequence[Results | str | Path],
+    out: str | Path | None = None,
+    formats: Sequence[str] = ("pdf", "svg", "png"),
+) -> Path:
+    """Page, figures and tables of runs (results, or folders of `scail run` and `scail grid`); gives the page's path.
+
+    `out`: where they go; None: into the run's own folder, if there is only one. No `formats`: no figures.
+    """
+    several = [runs] if isinstance(runs, Results | str | Path) else [*runs]
+    places = [one.directory if isinstance(one, Results) else Path(one) for one in several]
+    if not places:
+        raise ValueError("no run was given; give results, or folders of `scail run` or `scail grid`")
+    if out is None and len(places) > 1:
+        raise ValueError("several runs: say where the report goes, with out=")
+    out = places[0] if out is None else Path(out)
     check_place(out)
     comparisons = compare(read_runs(places))
     page = write_page(comparisons, unfinished(places))
@@ -34,9 +53,32 @@ def write_report(places: Sequence[Path], out: Path, formats: Sequence[str]) -> P
     for table in tables_of(comparisons):
         for ending, form in FORMS.items():
             write_text(out / "tables" / f"{table.name}.{ending}", form(table))
+    _write_states(comparisons, out / "tables")
     _draw(comparisons, out / "figures", formats)
     write_text(out / "report.html", page)
+    _write_table(out)
     return out / "report.html"
+
+
+def write_end(run: Path, seeds: Sequence[Path] = ()) -> Path:
+    """What a run leaves when it ends: the paper's figures (of each seed), the page, then the table; gives the page.
+
+    Where the table is, all of it is there.
+    """
+    for one in seeds or [run]:
+        write_figures(read_report_run(one), one / "figures", ["png"], PAPERS)
+    page = write_page_of(run)
+    _write_table(run)
+    return page
+
+
+def _write_table(run: Path) -> None:
+    """The table of a run, or of its seeds together, in its own folder; a grid's or a comparison's is another."""
+    if (run / "summary.json").is_file():
+        summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+        more = [table for table in (measures_table(summary), cost_table(summary)) if table.rows]
+        texts = [markdown_table(summary), *(f"## {table.title}\n\n{to_markdown(table)}" for table in more)]
+        write_text(run / "table.md", "\n".join(texts))
 
 
 def write_page_of(place: Path) -> Path:
@@ -76,10 +118,31 @@ def tables_of(comparisons: Sequence[Comparison]) -> list[Tabular]:
         several = len(one.configurations) > 1
         for config in one.configurations:
             name = f"{start}{slug(config.title)}" if several else f"{start}table"
-            found.append(table_of(config.summary, name, f"{one.title}: {config.title}"))
+            title = f"{one.title}: {config.title}"
+            found.append(table_of(config.summary, name, title))
+            alone = start if not several else f"{name}-"
+            more = [form(config.summary, f"{alone}{of}", title) for of, form in _MORE.items()]
+            found += [table for table in more if table.rows]
         if several:
-            found += [grid_table(f"{start}all-{v}", f"{one.title}: {v}", one.columns, v) for v in ("top5", "top1")]
+            found += [grid_table(f"{start}all-{v}", f"{one.title}: {v}", one.columns, v) for v in MEASURES]
     return _named_apart(found)
+
+
+_MORE = {"measures": measures_table, "cost": cost_table}
+
+
+def _write_states(comparisons: Sequence[Comparison], folder: Path) -> None:
+    """After each state: states.csv, accuracies of every method; matrix.csv, on the classes of each state."""
+    configurations = [(one.title, config) for one in comparisons for config in one.configurations]
+    for name, form in (("states", states_csv), ("matrix", matrix_csv)):
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        for n, (data, config) in enumerate(configurations):
+            titles, lines = form(config.summary)
+            if n == 0:
+                writer.writerow(["data", "configuration", *titles])
+            writer.writerows([data, config.title, *line] for line in lines)
+        write_text(folder / f"{name}.csv", out.getvalue())
 
 
 def _named_apart(tables: Sequence[Tabular]) -> list[Tabular]:

@@ -105,6 +105,8 @@ def configuration_of(config: Mapping[str, Any]) -> dict[str, Any]:
     }
     data = {name: config["dataset"][name] for name in ("name", "fingerprint", "train_images", "test_images", "split")}
     rest = {name: config[name] for name in ("memory", "state_sizes", "class_order")}
+    if "memory_per_class" in config:  # another B in every state but the last
+        rest["memory_per_class"] = config["memory_per_class"]
     found: dict[str, Any] = json.loads(json.dumps({**rest, "dataset": data, "experiment": experiment}))
     return found
 
@@ -225,9 +227,12 @@ def plain_command(command: Sequence[str]) -> str:
     return shlex.join(kept)
 
 
+_OF_MEMORY = ("key", "state_sizes", "memory", "memory_per_class")
+
+
 def _beside_states_and_memory(configuration: Mapping[str, Any]) -> str:
     """All of a configuration that Full depends on, and settings of others."""
-    rest = {name: value for name, value in configuration.items() if name not in ("key", "state_sizes", "memory")}
+    rest = {name: value for name, value in configuration.items() if name not in _OF_MEMORY}
     return json.dumps(rest, sort_keys=True)
 
 

@@ -48,8 +48,17 @@ class Row:
     """100 * P_k / N_k: the top-1 of whoever knows the newest classes only."""
     learned: bool | None = None
     """False: the network is at the floor, or does not know its own exemplars. None: it was not asked."""
+    correct_by_state: list[int] | None = None
+    """Test images that are right (top-1), by the state in which their class was new. None: not recorded."""
+    images_by_state: list[int] | None = None
+    """All test images, by the state in which their class was new."""
+    cost: dict[str, int] | None = None
+    """What the method costs in this state: the names of `COSTS`."""
 
 
+COSTS = ("parameters", "flops", "bytes_kept", "image_passes")
+"""Parameters and floating-point operations of one prediction, bytes that are kept between states, and images that the
+training went through."""
 ON_LEARNING = ("exemplar_top1", "new_top1", "initial_top1", "drift", "floor", "learned")
 """What rows say of their network: the same for all methods that are read from one training."""
 

@@ -1,7 +1,8 @@
 """A run's results on disk: one JSON line per (method, selection, state), and what belongs to them.
 
-A run directory holds `config.json` (the whole configuration), `results.jsonl` (the lines), `weights.jsonl` (ranked
-weights of each trajectory), `memory.jsonl` and `exemplars/` (how many exemplars each class has, and thumbnails),
+A run directory holds `config.json` (the whole configuration), `results.jsonl` (the lines), `classes.jsonl` (test images
+of each class, and how many are right), `weights.jsonl` (ranked weights of each trajectory), `memory.jsonl` and
+`exemplars/` (how many exemplars each class has, and thumbnails),
 `timing.jsonl`, `confusion/` (a matrix per state), `summary.json`, `table.md`, `figures/` and `report.html`.
 """
 
@@ -62,7 +63,7 @@ class RunDirectory:
                 (self.path / name).unlink(missing_ok=True)
             (self.path / "confusion").mkdir()
             write_text(self.path / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
-            for name in ("results.jsonl", *_BY_TRAJECTORY):
+            for name in ("results.jsonl", "classes.jsonl", *_BY_TRAJECTORY):
                 write_text(self.path / name, "")
         except OSError as error:
             raise ValueError(f"{named}: cannot write there: {error.strerror or error}") from error
@@ -87,6 +88,7 @@ class RunDirectory:
         _append(self.path / "results.jsonl", (asdict(row) for row in rows))
         if weights:
             _append(self.path / "weights.jsonl", [weights])
+        _append(self.path / "classes.jsonl", (_by_class(row, confusion[row.method]) for row in rows))
         for row in rows:
             # An .npz is a zip: each state is appended. With a thousand classes they cannot all be kept in memory.
             path = _confusion(self.path, row.method, row.select)
@@ -116,13 +118,26 @@ class RunDirectory:
         """Bring the lines into one order, whichever trajectory was done first: (method, selection), then state."""
         rows = sorted(self.rows(), key=lambda row: (methods.index((row.method, row.select)), row.state))
         write_text(self.path / "results.jsonl", _lines(asdict(row) for row in rows))
+        classes = read_lines(self.path / "classes.jsonl")
+        classes.sort(key=lambda one: (methods.index((one["method"], one["select"])), one["state"]))
+        write_text(self.path / "classes.jsonl", _lines(classes))
         for name in _BY_TRAJECTORY:
             records = sorted(read_lines(self.path / name), key=lambda r: (r["trainer"], r["select"] or "", r["state"]))
             write_text(self.path / name, _lines(records))
 
+    def timing(self) -> list[dict[str, Any]]:
+        """The times that were written, read back."""
+        return read_lines(self.path / "timing.jsonl")
+
     def rows(self) -> list[Row]:
         """Read the lines back."""
         return [row_from(record) for record in read_lines(self.path / "results.jsonl")]
+
+
+def _by_class(row: Row, matrix: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """How many test images of each class there are, in order of arrival, and how many are right."""
+    found = {"method": row.method, "select": row.select, "memory": row.memory, "state": row.state}
+    return found | {"correct": matrix.diagonal().tolist(), "images": matrix.sum(1).tolist()}
 
 
 def confusion_file(run: Path, method: str, select: str | None) -> Path:

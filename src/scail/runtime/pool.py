@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -12,6 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for_end
+from pathlib import Path
 from typing import Any, TypeVar
 
 _Item = TypeVar("_Item")
@@ -35,6 +37,31 @@ def signals_held(numbers: Collection[signal.Signals]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def script_left_alone() -> Iterator[None]:
+    """Processes begun meanwhile do not run the user's script again, unless it says what of it is for the main one.
+
+    They import the script as a module. One without `if __name__ == "__main__":` would start everything anew in each.
+    """
+    main = sys.modules["__main__"]
+    path = vars(main).get("__file__")
+    if path is None or getattr(main, "__spec__", None) is not None or _is_guarded(path):
+        yield
+        return
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = path
+
+
+def _is_guarded(script: str) -> bool:
+    try:
+        return "__name__" in Path(script).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+
+
+@contextlib.contextmanager
 def process_pool(
     count: int,
     held: Collection[signal.Signals],
@@ -48,7 +75,7 @@ def process_pool(
     pool = ProcessPoolExecutor(count, SPAWN, _begin_worker, (begin, arguments))
 
     def submit(function: Callable[..., Any], *given: object) -> Future[Any]:
-        with signals_held(held):  # it may start a process
+        with signals_held(held), script_left_alone():  # it may start a process
             return pool.submit(function, *given)
 
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -54,6 +55,14 @@ class Balanced(Trainer):
         """Both steps."""
         return self.fine_tune.epochs(state, images) + (self.schedule.most_epochs(images) if state else 0)
 
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: tuple[int, int]) -> int:
+        """Fine tuning on all images, then the balanced step on few."""
+        found = self.fine_tune.passes(state, counts, past, budget)
+        if state == 0:
+            return found
+        few = sum(min(count, _each(budget[0], past)) for count in counts)
+        return found + few * self.schedule.most_epochs(few)
+
     def settings(self, state: int) -> dict[str, object]:
         """Fine tuning's settings, and those of the balanced step."""
         if state == 0:
@@ -62,9 +71,14 @@ class Balanced(Trainer):
         return {"trainer": "balanced", "version": 1, **both}
 
 
+def _each(budget: int, past: int) -> int:
+    """How many images of a class take part in the balanced step."""
+    return max(1, budget // past)
+
+
 def balanced_rows(task: Task) -> Tensor:
     """Rows of floor(B / N_(k-1)) images of every class (at least one): the best exemplars; of new classes, drawn."""
-    each = max(1, task.budget // task.past_classes)
+    each = _each(task.budget, task.past_classes)
     rows = []
     for label in range(task.num_classes):
         of_class = (task.labels == label).nonzero().flatten()

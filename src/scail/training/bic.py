@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -34,6 +34,7 @@ class Bic(Trainer):
     title = "BiC"
     schedules = ("bic_first", "bic", "bic_correction")
     holds_out = True
+    taught = True
     first: Joint
     schedule: Schedule
     """Stage 1."""
@@ -82,6 +83,16 @@ class Bic(Trainer):
         """Stage 1 (stage 2 goes through a few stored scores only)."""
         return self.schedule.most_epochs(images) if state else self.first.epochs(state, images)
 
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: tuple[int, int]) -> int:
+        """All images but those that are held out."""
+        of_past = sum(len(aside_places(count)) for count in counts[:past])
+        giving = [(c, count) for c, count in enumerate(counts) if c >= past and count > 1]
+        asked = places(_of_new(of_past, past, len(counts) - past), len(giving))
+        kept_C = places(budget[1], len(counts))
+        away = of_past + sum(_given(count, kept_C[c], n) for (c, count), n in zip(giving, asked, strict=True))
+        kept = sum(counts) - away
+        return kept * self.epochs(state, kept)
+
     def settings(self, state: int) -> dict[str, object]:
         """Both stages: the corrected teacher makes the next state depend on stage 2. State 0 holds images out, too."""
         own = {"trainer": "bic", "version": 3}
@@ -119,19 +130,27 @@ def held_out(task: Task) -> tuple[Tensor, Tensor]:
     rows = [(task.labels == label).nonzero().flatten() for label in range(task.num_classes)]
     past, new = rows[: task.past_classes], range(task.past_classes, task.num_classes)
     chosen = [of[aside_places(len(of))] for of in past]
-    of_past = sum(map(len, chosen))
-    of_new = max(1, round(of_past * len(new) / len(past))) if of_past else 0
+    of_new = _of_new(sum(map(len, chosen)), len(past), len(new))
     giving = [label for label in new if len(rows[label]) > 1]
-    kept_C = places(task.budget, task.num_classes)
+    kept_C = places(task.budget if task.budget_after is None else task.budget_after, task.num_classes)
     for label, count in zip(giving, places(of_new, len(giving)), strict=True):
         here = len(rows[label])
         order = torch.randperm(here, generator=generator_for(task.seed, "held out", label))
-        for_memory = len(aside_places(min(here, kept_C[label])))
-        chosen.append(rows[label][order[: max(for_memory, min(count, here // 2))]])
+        chosen.append(rows[label][order[: _given(here, kept_C[label], count)]])
     away = torch.cat(chosen)
     kept = torch.ones(len(task.labels), dtype=torch.bool)
     kept[away] = False
     return kept.nonzero().flatten(), away
+
+
+def _of_new(of_past: int, past: int, new: int) -> int:
+    """Images of new classes that are held out, all together, to be as many as of past ones."""
+    return max(1, round(of_past * new / past)) if of_past else 0
+
+
+def _given(here: int, kept: int, asked: int) -> int:
+    """How many of the images of a new class are held out: what is asked, and no fewer than its memory sets aside."""
+    return max(len(aside_places(min(here, kept))), min(asked, here // 2))
 
 
 def _corrected_layer(teacher: Network, carried: object, device: torch.device) -> Network:

@@ -31,6 +31,7 @@ class Distill(Trainer):
     title = "distillation"
     schedules = ("distill",)
     heeds_labels = False
+    taught = True
     network: str
     schedule: Schedule
     total_classes: int | None = None

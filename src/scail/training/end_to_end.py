@@ -21,6 +21,7 @@ class EndToEnd(Balanced):
     """As `Balanced`, with a distillation term on the past outputs in both steps; past rows of the layer are kept."""
 
     title = "E2E"
+    taught = True
 
     @classmethod
     def of(cls, recipe: Recipe, schedules: Schedules, total_classes: int | None) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,6 +27,11 @@ class FromMemory(Joint):
         """A fresh network, trained on the memory."""
         return super().train(task.of(kept_rows(task)))
 
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: tuple[int, int]) -> int:
+        """Only what the memory keeps."""
+        kept = sum(map(min, counts, places(budget[1], len(counts))))
+        return kept * self.epochs(state, kept)
+
     def settings(self, state: int) -> dict[str, object]:
         """What decides the result."""
         return super().settings(state) | {"trainer": "from_memory"}
@@ -34,7 +40,9 @@ class FromMemory(Joint):
 def kept_rows(task: Task) -> Tensor:
     """The images of the task that random selection keeps: of each class as many as it has places."""
     rows = []
-    for label, most in enumerate(places(task.budget, task.num_classes)):
+    for label, most in enumerate(
+        places(task.budget if task.budget_after is None else task.budget_after, task.num_classes)
+    ):
         at = (task.labels == label).nonzero().flatten()
         if label >= task.past_classes:
             at = at[torch.randperm(len(at), generator=exemplar_draw(task.seed, label))]

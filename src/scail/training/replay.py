@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from scail.networks.network import Network
@@ -24,6 +25,13 @@ class Replay(FineTune):
         new = int((task.labels >= task.past_classes).sum())
         fit(network, replace(task, half_new=new if new < len(task.images) else 0), self.schedule)
         return network
+
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: tuple[int, int]) -> int:
+        """The new images, and as many exemplars beside them."""
+        new = sum(counts[past:])
+        if state == 0 or new == sum(counts):
+            return super().passes(state, counts, past, budget)
+        return 2 * new * self.epochs(state, 2 * new)
 
     def settings(self, state: int) -> dict[str, object]:
         """State 0 is shared with every trajectory that begins alike."""

@@ -63,6 +63,8 @@ class Task:
     """Classes seen before; labels from here on are new."""
     budget: int = 0
     """B, the images in memory."""
+    budget_after: int | None = None
+    """B after this state, where it grows with the classes; None: it stays."""
     carried: Mapping[str, Tensor] = field(default_factory=dict)
     """What the trainer itself left in the state before, beside the network."""
     exemplars: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol, Self
 
 import torch
@@ -35,6 +35,8 @@ class Trainer(Protocol):
     """The network never moves after state 0, and has no layer of its own: features stay true, and are taken once."""
     from_memory: ClassVar[bool] = False
     """Trains on random exemplars and on nothing else: the memory decides state 0, too."""
+    taught: ClassVar[bool] = False
+    """The network of the state before looks at every image too, in all states but the first."""
     holds_out: ClassVar[bool] = False
     """Holds exemplars out of the training, in state 0 too, and so needs two of a class."""
 
@@ -61,6 +63,14 @@ class Trainer(Protocol):
     def epochs(self, state: int, images: int) -> int:
         """How many epochs a state with so many images takes at most; 0: nothing is trained."""
         ...
+
+    def passes(self, state: int, counts: Sequence[int], past: int, budget: tuple[int, int]) -> int:
+        """How many images this state's training goes through at most, each epoch counted.
+
+        `counts`: images at hand of each class, exemplars for the first `past` ones. `budget`: B before and after the
+        state. Where nothing is trained, each image is seen once, for its features.
+        """
+        return sum(counts) * max(1, self.epochs(state, sum(counts)))
 
     def settings(self, state: int) -> dict[str, object]:
         """Everything that decides the result of this state, and nothing else: it goes into the state's key."""

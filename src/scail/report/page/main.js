@@ -18,6 +18,7 @@ function showAgainst() {
 }
 
 function showRun() {
+  showMeasures();
   showAccuracy();
   showErrors();
   showOrigins();
@@ -90,6 +91,7 @@ function begin() {
   document.documentElement.classList.add("scripted");
   chosen.shown = new Set(atFirst);
   showChooser();
+  chooseMeasure();
   showLegend();
   showRun();
   document.querySelectorAll("table.results").forEach(walkTable);

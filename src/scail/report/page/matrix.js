@@ -80,8 +80,16 @@ function drawMatrix(host, { level, matrix, names, sizes, title }) {
     if (event.key in moves) { event.preventDefault(); point(at[0] + moves[event.key][0], at[1] + moves[event.key][1]); }
   });
   const ramp = el("i", { class: "ramp", style: { background: "linear-gradient(to right, var(--card), var(--accent))", border: "1px solid var(--line)" } });
-  show(host, el("div", {}, el("p", { class: "hint" }, "columns: predicted; rows: true"), canvas,
+  const shown = level === "classes" && side <= NAMED ? named(canvas, names.slice(0, side)) : canvas;
+  show(host, el("div", {}, el("p", { class: "hint" }, "columns: predicted; rows: true"), shown,
     el("div", { class: "keys" }, el("span", {}, "0 %", ramp, "100 % of the row (square root)"))), frequent(level, names, first, matrix));
+}
+
+const NAMED = 30; // classes whose names fit beside the matrix
+
+function named(canvas, names) {
+  const of = (kind) => el("div", { class: kind, "aria-hidden": "true" }, ...names.map((name) => el("span", { title: name }, name)));
+  return el("div", { class: "named" }, of("rows"), canvas, of("columns"));
 }
 
 // The confusions that happen most, as a list beside the matrix.

@@ -1,7 +1,7 @@
 // The sections of the page, each from the run that is chosen.
 
 const data = JSON.parse(byId("data").textContent);
-const chosen = { configuration: 0, run: 0, metric: "top5", shown: new Set() };
+const chosen = { configuration: 0, run: 0, metric: "top5", shown: new Set(), measure: 0, cost: 2 };
 const configuration = () => data.configurations[chosen.configuration];
 const run = () => data.runs[configuration().runs[chosen.run]];
 const incremental = (line) => line.method !== "full";
@@ -200,7 +200,7 @@ function showConfusion() {
 
 function showTiming() {
   const { timing } = run(), host = byId("timing-bars");
-  byId("timing-note").textContent = timing.length ? "Of each trajectory in this run: learning state by state (blue), and measuring all its methods (orange). A state without epochs came from the store (or has an SVM in place of a network)." : "";
+  byId("timing-note").textContent = timing.length ? "Of each trajectory (one way of training that goes through all states) in this run: learning state by state (blue), and measuring all its methods (orange). A state without epochs came from the store (or has an SVM in place of a network)." : "";
   if (!timing.length) return show(host, el("p", { class: "hint" }, recorded));
   const totals = timing.map((one) => sum(one.seconds) + sum(one.evaluation)), longest = Math.max(...totals) || 1;
   return show(host, ...timing.map((one, n) => {
