@@ -72,8 +72,9 @@ def assumptions(total: Count, processes: int, missing: Collection[str]) -> list[
         many = f"in {processes} processes, taken to do {speed_of(processes):.1f} times the work of one"
         texts.append(
             f"The time is of a short measurement on this machine, {one if processes == 1 else many}. Trainings, "
-            "features and test images are in it; heads that take long (DeeSIL, FeTrIL, RanPAC) and reading of files "
-            "are not."
+            "features and test images are in it; a training that ends when its loss no longer falls is counted to its "
+            "limit. Heads that take long (DeeSIL, FeTrIL, RanPAC) and reading of files "
+            "are not in it."
         )
     if missing:
         texts.append(f"* Data not here: planned from published numbers ({', '.join(missing)}).")
