@@ -58,7 +58,7 @@ def differences(config: Mapping[str, Any]) -> list[str]:
         if mine.get(name) == theirs[name]:
             continue
         if name in schedules:
-            changed = {k: (v, theirs[name][k]) for k, v in mine[name].items() if v != theirs[name][k]}
+            changed = {k: (v, theirs[name].get(k)) for k, v in mine[name].items() if v != theirs[name].get(k)}
             found += [f"{name}.{k}: {v} (paper: {other})" for k, (v, other) in changed.items()]
         else:
             found.append(f"{name}: {mine.get(name)} (paper: {theirs[name]})")
