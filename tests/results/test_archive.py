@@ -368,23 +368,16 @@ class TestDocument:
         assert next(line for line in section(alone, "").splitlines() if line.startswith("| ScaIL")) in top5
         assert any(line.startswith("| FT^noMem |") for line in top5)
 
-    @pytest.mark.parametrize("name", [*sorted(p.stem for p in (ROOT / "docs").glob("results*.md")), "tuning"])
-    def test_documents_about_numbers_are_what_the_tool_makes_of_them(self, name):
-        text = (ROOT / "docs" / f"{name}.md").read_text()
-        made = re.search(r"Made by `(scail paper (\S+) --out \S+)`", text)
-        assert made is not None
-        groups = group_by_settings(Archive(ROOT / made[2]).all())
-        assert document(groups, f"images/{name}.png", made[1].split()) == text, f"run {made[1]}"
+    def test_documents_about_numbers_are_what_the_tool_makes_of_them(self):
+        for path in sorted((ROOT / "docs").glob("results*.md")):
+            text = path.read_text()
+            made = re.search(r"Made by `(scail paper (\S+) --out \S+)`", text)
+            assert made is not None
+            groups = group_by_settings(Archive(ROOT / made[2]).all())
+            assert document(groups, f"images/{path.stem}.png", made[1].split()) == text, f"run {made[1]}"
 
-    def test_what_the_readme_has_of_them_is_in_the_document(self):
-        said = (ROOT / "README.md").read_text().split("## On real images")[1].split("\n## ")[0]
-        text = (ROOT / "docs" / "results.md").read_text()
-        rows = [line for line in said.splitlines() if line.startswith("|")]
-        assert len(rows) > 10 and set(rows) <= set(text.split("### Top-1")[0].splitlines())
-        assert f"Of {len(CLAIMS)} statements" in said
-        for verdict in ("shown", "not shown", "undecided"):
-            count = text.count(f"| {verdict} |")
-            assert re.search(rf"\b{count}\s+are\s+{verdict.removesuffix(' shown')}\b", said)
+    def test_kept_numbers_stay_small(self):
+        assert sum(path.stat().st_size for path in (ROOT / "results").rglob("*.jsonl")) <= 1_000_000
 
     def test_no_folder_and_no_results_are_clear_errors(self, capsys, tmp_path):
         assert "no such folder" in call(capsys, "paper", tmp_path / "none")[2]

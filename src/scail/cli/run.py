@@ -62,7 +62,7 @@ class RunCommand(CommandOptions, RunOptions):
         out, summary = results.directory, results.summary
         console.print(rich_table(summary))
         console.print(caption(summary), highlight=False, soft_wrap=True)
-        console.print("", *in_words(summary), "", sep="\n", highlight=False, markup=False)
+        console.print("", *in_words(summary), "", sep="\n", highlight=False, markup=False, soft_wrap=True)
         numbers = range(experiment.seed, experiment.seed + seeds)
         page = write_end(out, () if seeds == 1 else [out / f"seed-{n}" for n in numbers])
         where = f"{summary['trained_epochs']} epochs trained, {summary['seconds']:.0f} s. Results, table and figures: "
