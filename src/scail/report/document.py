@@ -128,7 +128,7 @@ def section(group: Sequence[Measurements], picture: str) -> str:
 def _tables(tables: Iterable[tuple[Sequence[Measurements], Columns]], value: str) -> Iterable[str]:
     for _, columns in tables:
         yield from markdown_rows(columns, value)
-        yield f"\n{grid_caption(columns, value)}; –: not run.\n"
+        yield f"\n{grid_caption(columns, value, reasons=False)}; –: not run.\n"
 
 
 def _setting(group: Sequence[Measurements]) -> str:

@@ -91,14 +91,15 @@ def _gap(columns: Columns, records: Mapping[str, Mapping[str, Any] | None], valu
     return f"{gap_to_full(measured, fulls):.2f}"
 
 
-def grid_caption(columns: Columns, value: str = "top5") -> str:
-    """What the numbers are."""
+def grid_caption(columns: Columns, value: str = "top5", reasons: bool = True) -> str:
+    """What the numbers are; with `reasons`, why there is no G_IL where there is none."""
     first, *_ = columns.values()
     seeds = first.get("seeds", [])
     over = f"; mean ± standard deviation over {len(seeds)} seeds" if len(seeds) > 1 else ""
     if value not in _NAMES:
         return f"{MEASURES[value].title}, percent; {MEASURES[value].meaning}{over}; *: not in the paper"
-    return f"{_NAMES[value]}, percent; {AVERAGING}{over}; {_about_gap(columns, value)}; *: not in the paper"
+    gap = _about_gap(columns, value) if reasons else "G_IL over these configurations"
+    return f"{_NAMES[value]}, percent; {AVERAGING}{over}; {gap}; *: not in the paper"
 
 
 def _about_gap(columns: Columns, value: str) -> str:
@@ -111,6 +112,11 @@ def _about_gap(columns: Columns, value: str) -> str:
 _NAMES = {"top5": "top-5", "top1": "top-1"}
 _FEW = 20
 """Classes. With so few of them, top-5 is close to 100 % whatever the method."""
+
+
+def is_recorded(columns: Columns, value: str) -> bool:
+    """Whether any method has this measure."""
+    return any(record.get(value) is not None for of in columns.values() for record in of["methods"])
 
 
 def telling(columns: Columns) -> str:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from string import Template
 
 from scail.report.figures_grid import series
-from scail.report.grid import grid_table
+from scail.report.grid import grid_table, is_recorded
 from scail.report.measures_table import cost_table, measures_table
 from scail.report.page_data import page_data
 from scail.report.page_text import facts, headline, lead, provenance
@@ -143,7 +143,7 @@ def _big_tables(n: int, one: Comparison, configurations: Sequence[Column]) -> st
         table = grid_table(value, f"{name} accuracies on {one.title}", one.columns, value)
         shown.append(f"<h4>{name}</h4>{to_html(_with_keys(table, key))}")
     for value, measure in [*MEASURES.items()][2:]:
-        if any(record.get(value) is not None for of in one.columns.values() for record in of["methods"]):
+        if is_recorded(one.columns, value):
             table = grid_table(value, f"{measure.title} on {one.title}", one.columns, value)
             opened = f"<summary>{escape(measure.title)}: {escape(measure.meaning)}</summary>"
             shown.append(f"<details>{opened}{to_html(_with_keys(table, key))}</details>")

@@ -13,7 +13,7 @@ from pathlib import Path
 from scail.report.drawing import save
 from scail.report.figures import PAPERS, write_figures
 from scail.report.figures_grid import draw_series, series
-from scail.report.grid import grid_table
+from scail.report.grid import grid_table, is_recorded
 from scail.report.measures_table import cost_table, matrix_csv, measures_table, states_csv
 from scail.report.page_html import write_page
 from scail.report.protocol import Comparison, compare
@@ -124,7 +124,8 @@ def tables_of(comparisons: Sequence[Comparison]) -> list[Tabular]:
             more = [form(config.summary, f"{alone}{of}", title) for of, form in _MORE.items()]
             found += [table for table in more if table.rows]
         if several:
-            found += [grid_table(f"{start}all-{v}", f"{one.title}: {v}", one.columns, v) for v in MEASURES]
+            shown = [v for v in MEASURES if is_recorded(one.columns, v)]
+            found += [grid_table(f"{start}all-{v}", f"{one.title}: {v}", one.columns, v) for v in shown]
     return _named_apart(found)
 
 

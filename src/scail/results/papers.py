@@ -102,7 +102,7 @@ def protocol_of_run(config: Mapping[str, Any]) -> tuple[object, ...] | None:
     each = config.get("memory_per_class")
     split = experiment.get("split", "") if config["dataset"]["name"] == "ilsvrc" else ""
     order = experiment["class_order"]
-    memory = config["memory"] if each is None else None
+    memory = config.get("memory") if each is None else None
     name = config["dataset"]["name"]
     return name, sum(sizes), order if isinstance(order, str) else "own", len(sizes), memory, each, split
 
