@@ -22,7 +22,7 @@ from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next
 from scail.classifier.model import Model
 from scail.classifier.outlook import estimate, how_good, notes_on
 from scail.classifier.repeats import first_seen
-from scail.classifier.settings import Keep, Settings, check_method
+from scail.classifier.settings import Change, Keep, Settings, check_method
 from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
 from scail.heads.strangeness import UNKNOWN, Strangeness
@@ -35,6 +35,9 @@ from scail.training import Progress
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+    from scail.classifier.correcting import Corrected
+    from scail.classifier.undoing import Before
 
 _BATCH = 512
 _OPEN = ("accelerator", "epochs", "verbose")  # what does not have to stay as it was in the first state
@@ -88,6 +91,9 @@ class IncrementalClassifier:
         self.keep: Keep = keep
         self.precision = precision
         self._model: Model | None = None
+        self._unchanged: Model | None = None  # where a change has begun: what it was before
+        self._before: Before | None = None  # what it was before its last change
+        self._change: Change | None = None  # None: nothing was changed since it was read
         self._origin: tuple[Path, str] | None = None  # the folder that it was read from or written to, and its stamp
 
     # What people of scikit-learn ask for
@@ -155,12 +161,17 @@ class IncrementalClassifier:
 
         A training that is interrupted is kept in the folder and goes on when the same images are learned again.
         """
-        from scail.classifier.folder import unfinished, write_model
+        from scail.classifier.folder import unfinished
 
         root = Path(folder)
         self._learn(*labelled(images, labels), unfinished(root), report)
-        self._origin = (root.resolve(), write_model(root, self._learned()))
+        self._origin = (root.resolve(), self._write(root))
         return self
+
+    def _write(self, root: Path) -> str:
+        from scail.classifier.folder import write_model
+
+        return write_model(root, self._learned(), self._change or "save", self._before)
 
     def _learn(self, images: Any, names: list[str], checkpoint: Callable[[str], Checkpoint] | None = None,
                report: Callable[[Progress], None] = lambda progress: None) -> None:  # fmt: skip
@@ -195,7 +206,7 @@ class IncrementalClassifier:
         if self.verbose and settings.training().epochs(self._model.calls if self._model else 0, 1):
             self._say(estimate(self._model, settings, lesson, fabric.device.type, self._precision(settings)))
         where = Circumstances(fabric, report, checkpoint, start, self._say, self._precision(settings))
-        self._model = next_state(before, settings, lesson, where)
+        self._changed("learn", next_state(before, settings, lesson, where))
         if self.verbose and self._model.accuracy is not None:
             found = self._model.accuracy
             self._say(f"on {found['images']} held-out images: top-1 {found['top1']:.1f} %, top-5 {found['top5']:.1f} %")
@@ -304,16 +315,69 @@ class IncrementalClassifier:
         """Put another pretrained network under a frozen model; it then knows what its exemplars show."""
         from scail.classifier.embedding import embedded_again
 
+        self._unchanged = self._unchanged or self._learned()
         self._model = embedded_again(self._learned(), backbone, self._say)
         self.backbone = backbone
         return self
 
-    def forget(self, name: str) -> Self:
-        """Take a class out: exemplars, rows, statistics. The network's weights carry traces of it until retrained."""
-        from scail.classifier.forgetting import without_class
+    # Putting it right
 
-        self._model = without_class(self._learned(), class_names_of([name])[0])
+    def undo(self) -> Self:
+        """Take back the last change: a learn, a relabel or a rename. Not a forget: nothing of it is kept.
+
+        A classifier that was loaded asks its folder what was before.
+        """
+        from scail.classifier.undoing import taken_back
+
+        before, change = self._before, self._change
+        if change is None and self._origin is not None:
+            from scail.classifier.folder import FolderError, look, read_before
+
+            root, stamp = self._origin
+            if look(root).stamp != stamp:
+                raise FolderError(f"{root}: was changed since it was read; load it again")
+            before, change = read_before(root)
+        return self._correct("undo", taken_back(self._learned(), before, change))
+
+    def relabel(self, images: Any, name: Any) -> Self:
+        """Move pictures that were learned under another name to this class."""
+        from scail.classifier.correcting import relabelled, told
+
+        model = self._learned()
+        (name,) = class_names_of([name])
+        pixels = as_pixels(images, model.settings.shape)
+        return self._correct("relabel", relabelled(model, pixels, name, told(images)))
+
+    def rename(self, old: Any, new: Any) -> Self:
+        """Give a class another name."""
+        from scail.classifier.correcting import renamed
+
+        return self._correct("rename", renamed(self._learned(), *class_names_of([old, new])))
+
+    def forget(self, name: Any, images: Any = None) -> Self:
+        """Take a class out, or these pictures of it. Weights that were trained carry traces of them until retrained."""
+        from scail.classifier.correcting import Corrected, told, without_pictures
+        from scail.classifier.forgetting import what_is_left, without_class
+
+        model, (name,) = self._learned(), class_names_of([name])
+        if images is None:
+            after = without_class(model, name)
+            return self._correct("forget", Corrected(after, what_is_left(after)))
+        pixels = as_pixels(images, model.settings.shape)
+        return self._correct("forget", without_pictures(model, name, pixels, told(images)))
+
+    def _correct(self, change: Change, found: Corrected) -> Self:
+        self._changed(change, found.model)
+        self._say(found.said)
         return self
+
+    def _changed(self, change: Change, after: Model) -> None:
+        """This is the model now; what is needed to take that back is kept."""
+        from scail.classifier.undoing import before_of
+
+        keeps = change in ("learn", "relabel", "rename")
+        self._before = before_of(self._unchanged or self._model, after) if keeps else None
+        self._model, self._change, self._unchanged = after, change, None
 
     # Keeping it
 
@@ -322,9 +386,10 @@ class IncrementalClassifier:
 
         A model that is there already is replaced only if this is the same one, one or more states later.
         """
-        from scail.classifier.folder import FolderError, locked, look, write_model
+        from scail.classifier.folder import FolderError, locked, look
 
-        model, root = self._learned(), Path(folder)
+        root = Path(folder)
+        self._learned()
         with locked(root, say=self._say):
             if (root / "manifest.json").exists() and not overwrite:
                 stamp = look(root).stamp
@@ -333,7 +398,7 @@ class IncrementalClassifier:
                         f"{root}: holds another model, or was changed since it was read; save elsewhere, "
                         "or with overwrite=True"
                     )
-            self._origin = (root.resolve(), write_model(root, model))
+            self._origin = (root.resolve(), self._write(root))
         return self
 
     @classmethod
