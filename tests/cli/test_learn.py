@@ -159,7 +159,7 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(model, run, tmp_path):
     (broken / "cat" / "bad.png").write_bytes(b"no image")
     for words, message in (
         ((flat,), "images without labels cannot be learned; put them into one folder per class"),
-        ((tmp_path / "nosuch",), "unknown data set"),
+        ((tmp_path / "nosuch",), "there is no such folder or list file"),
         ((broken,), "bad.png: cannot be read as an image"),
         ((broken, "--epochs", "many"), "--epochs many: expected E, or E0,E"),
         ((tmp_path / "first", "--classes", "dog"), "has no class 'dog'; it has ant, bee"),

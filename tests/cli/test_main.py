@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -141,7 +142,7 @@ def test_candidates_and_the_published_reading_need_no_training(run, tmp_path, ca
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--dataset", "cats"], "unknown data set 'cats'; known: glyphs"),
+        (["--dataset", "cats"], "cats: there is no such folder or list file here, and no data set of this name"),
         (["--states", "7"], "7 states for 6 classes"),
         (["--states", "1"], "at least 2"),
         (["--states", "many"], "--states many: expected a number"),
@@ -312,11 +313,19 @@ def test_the_overview_is_one_screen_with_every_command_in_its_group(capsys):
     assert code == 0 and call(capsys, "-h")[1] == out and lines[-1].startswith("`scail COMMAND --help`")
     assert len(lines) < 24 and all(len(line) <= 80 for line in lines)  # and the prompt below it
     for name, command in COMMANDS.items():
-        (at,) = (n for n, line in enumerate(lines) if line.split()[:1] == [name])
+        alone = [n for n, line in enumerate(lines) if line.split()[:1] == [name]]
+        (at,) = alone or [n for n, line in enumerate(lines) if name in re.split("[, ]+", line.partition(":")[0])]
         assert command.summary in lines[at]
         assert next(line for line in reversed(lines[:at]) if line.endswith(":")) == f"{command.group}:"
     code, out_alone, err = call(capsys)
     assert (code, out_alone, err) == (2, "", out)
+    assert call(capsys, "help")[1] == out
+
+
+def test_help_of_a_command_by_the_word_help(capsys):
+    assert call(capsys, "help", "rename")[:2] == call(capsys, "rename", "--help")[:2]
+    assert call(capsys, "help", "nonsense")[0] == 2
+    assert "`scail --version` tells it" in call(capsys, "version")[2]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -5,7 +5,8 @@ The folder answers with the old model until the new one takes its place in one s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import contextlib
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from scail.classifier.correcting import (
     without_pictures,
 )  # fmt: skip
 from scail.classifier.folder import locked, look, read_before, read_model, sweep, write_model
-from scail.classifier.folder.files import PICTURE_FILE, clear_errors
+from scail.classifier.folder.files import LOCK, PICTURE_FILE, UNFINISHED, clear_errors
 from scail.classifier.folder.record import MANIFEST
 from scail.classifier.forgetting import what_is_left, without_class
 from scail.classifier.incremental_classifier import IncrementalClassifier
@@ -49,13 +50,28 @@ def learn_into(
     a function of the classifier: then they are read when it is known what shape they should have.
     """
     root = Path(folder)
-    with locked(root, wait, say):
+    with _not_left_empty(root), locked(root, wait, say):
         with clear_errors(root):
             sweep(root, unfinished=False)  # what a process that was killed left behind
         clf = IncrementalClassifier.load(root, verbose=verbose) if (root / MANIFEST).exists() else make()
         if callable(images):
             images, labels = images(clf)
         return clf.learn_and_save(root, images, labels, report)
+
+
+@contextlib.contextmanager
+def _not_left_empty(root: Path) -> Iterator[None]:
+    """Folders that were made for a first learn go again if it fails. Unfinished work stays."""
+    made = [place for place in (root, *root.parents) if not place.exists()]
+    try:
+        yield
+    except BaseException:
+        if made and not (root / MANIFEST).exists() and not (root / UNFINISHED).exists():
+            with contextlib.suppress(OSError):
+                (root / LOCK).unlink(missing_ok=True)
+                for place in made:
+                    place.rmdir()  # an error where something is in it: it then stays
+        raise
 
 
 def undo_in(folder: str | Path, *, wait: bool = True, say: Say = lambda text: None) -> str:

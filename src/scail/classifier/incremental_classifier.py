@@ -206,12 +206,13 @@ class IncrementalClassifier:
         if self.verbose and settings.training().epochs(self._model.calls if self._model else 0, 1):
             self._say(estimate(self._model, settings, lesson, fabric.device.type, self._precision(settings)))
         where = Circumstances(fabric, report, checkpoint, start, self._say, self._precision(settings))
-        self._changed("learn", next_state(before, settings, lesson, where))
-        if self.verbose and self._model.accuracy is not None:
-            found = self._model.accuracy
+        after = next_state(before, settings, lesson, where)
+        self._changed("learn", after)
+        if self.verbose and after.accuracy is not None:
+            found = after.accuracy
             self._say(f"on {found['images']} held-out images: top-1 {found['top1']:.1f} %, top-5 {found['top5']:.1f} %")
         if self.verbose:
-            for text in how_good(self._model):
+            for text in how_good(after):
                 self._say(text)
 
     def _fabric(self, settings: Settings, before: Model | None) -> Fabric:

@@ -121,6 +121,10 @@ def _history(known: dict[str, Any]) -> Iterator[str]:
     for state, names in known["states"].items():
         yield f"state {state}: {', '.join(names)}"
     for record in known["history"]:
+        if change := record.get("change"):
+            what = "a class was renamed" if change == "rename" else f"{record['images']} picture(s) moved"
+            yield f"{record['when']}: {what} to {', '.join(record['more'])}"
+            continue
         more = f", more of {len(record['more'])}" if record.get("more") else ""
         new, images, seconds = len(record.get("new", [])), record.get("images"), record.get("seconds")
         yield f"{record.get('when')}: {new} new class(es){more}, {images} images, {seconds} s"

@@ -1,10 +1,10 @@
-"""`scail learn` and `scail forget`: change the classifier in a folder."""
+"""`scail learn`: teach the classifier in a folder."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -122,39 +122,14 @@ class LearnCommand:
                 check_method(new.method, new.memory)
                 first = read(new, report)
             clf = learn_into(
-                self.model, prepared, make=lambda: _new(self), wait=not self.no_wait, say=_say, report=report
+                self.model, prepared, make=lambda: _new(self), wait=not self.no_wait, say=say, report=report
             )
         model = clf.model_
         kept = len(model.exemplars.memory) + len(model.held_out.memory)
-        _say(
+        say(
             f"{self.model}: {len(model.classes)} classes in {len(model.states())} state(s), {kept} of at most "
             f"{model.settings.memory} images kept, {human_size(look(self.model).size)}"
         )
-
-
-@dataclass(frozen=True)
-class ForgetCommand:
-    """Take a class out of a model: its exemplars, rows, statistics, held-out images, and unfinished work.
-
-    Of a frozen pretrained network nothing is left of it: the model is as if it had never seen the class. A network that
-    was trained carries traces of it in its weights.
-
-      scail forget pets rabbit
-    """
-
-    model: ModelFolder
-    """The folder of the model."""
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
-    """The class to forget."""
-    no_wait: bool = False
-    """If another process is learning into this model: stop with an error instead of waiting for it."""
-
-    def __call__(self) -> None:
-        """Forget, and say what cannot be forgotten."""
-        from scail.classifier.in_folder import forget_in
-
-        left = forget_in(self.model, self.name, wait=not self.no_wait, say=_say)
-        _say(f"{self.model}: {self.name!r} is forgotten: exemplars, rows, statistics and unfinished work. {left}")
 
 
 def read_data(
@@ -177,10 +152,7 @@ def read_data(
     settings = DataSettings(broken=broken)
     split, names, mirror = load_part(data, settings, test)
     if classes is not None:
-        wanted = [name.strip() for name in classes.split(",")]
-        if unknown := [name for name in wanted if name not in names]:
-            raise ValueError(f"--classes: {data} has no class {unknown[0]!r}; it has {', '.join(names[:10])}")
-        numbers = torch.tensor([names.index(name) for name in wanted])
+        numbers = torch.tensor([names.index(name) for name in _named(classes, names, data)])
         rows = torch.isin(split.labels, numbers).nonzero().flatten()
         split = replace(split, images=split.images[rows], labels=split.labels[rows])
     if len(split.labels) and int(split.labels.min()) < 0:
@@ -195,6 +167,19 @@ def read_data(
             remedy = "repair or remove it" if test else "repair or remove it, or use --broken skip"
             raise BrokenImage(f"{error}; {remedy}") from error
     return images, [names[c] for c in split.labels.tolist()], mirror
+
+
+def _named(text: str, names: Sequence[str], data: str) -> list[str]:
+    """The classes that are named, separated by commas; names may have commas themselves."""
+    parts, found = text.split(","), list[str]()
+    while parts:
+        joined = [",".join(parts[:n]).strip() for n in range(len(parts), 0, -1)]
+        name = next((name for name in joined if name in names), None)
+        if name is None:
+            raise ValueError(f"--classes: {data} has no class {joined[-1]!r}; it has {', '.join(names[:10])}")
+        found.append(name)
+        parts = parts[len(name.split(",")) :]
+    return found
 
 
 def _new(command: LearnCommand) -> IncrementalClassifier:
@@ -267,5 +252,6 @@ def progress_bar() -> Iterator[Callable[[Progress], None]]:
         )
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """A line for the user, at once."""
     print(text, flush=True)

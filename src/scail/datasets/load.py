@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,11 +55,7 @@ def _find(name: str, settings: DataSettings) -> Found | Dataset:
         return load_hub(name, size, workers, columns)
     place = Path(name) if Path(name).exists() else own_folder(name)
     if place is None:
-        known = ", ".join(DATASETS)
-        raise ValueError(
-            f"unknown data set {name!r}; known: {known}, hf:owner/name, a folder in SCAIL_DATA, or the path of an "
-            "existing folder or list file of images"
-        )
+        raise ValueError(_not_there(name))
     if is_packed(place):
         return load_packed(place, size, workers)
     if place.is_dir() and next(place.rglob("*.parquet"), None):
@@ -66,6 +63,22 @@ def _find(name: str, settings: DataSettings) -> Found | Dataset:
     if is_manifest(place):
         return found_of(read_manifest(place), size, workers)
     return load_files(place, size, workers)
+
+
+def _not_there(name: str) -> str:
+    """What is wrong with this name: mostly a path that was mistyped."""
+    place = Path(name).expanduser()
+    inside = [path.name for path in place.parent.iterdir()] if place.parent.is_dir() else []
+    near = [str(place.with_name(found)) for found in difflib.get_close_matches(place.name, inside, 1)]
+    near += difflib.get_close_matches(name, DATASETS, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    if len(Path(name).parts) > 1 or name.startswith((".", "~")):
+        parents = [str(parent) for parent in reversed(place.parents) if not parent.exists()]
+        return f"{name}: there is no such folder or list file" + (hint or (f": no {parents[0]}" if parents else ""))
+    return (
+        f"{name}: there is no such folder or list file here, and no data set of this name{hint or '.'} "
+        f"Expected a path, hf:owner/name, or one of {', '.join(DATASETS)}"
+    )
 
 
 def _find_known(name: str, settings: DataSettings, size: int) -> Found | Dataset:
