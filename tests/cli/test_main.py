@@ -489,3 +489,24 @@ def test_a_terminal_gets_live_bars(tmp_path, run):
     text = shown.decode(errors="replace")
     assert os.waitstatus_to_exitcode(status) == 0, text
     assert "images/s" in text and "epoch" in text and "FT, herding exemplars" in text and "Results" in text
+
+
+def test_decoded_copies_of_images_are_announced_listed_and_removed(tmp_path, capsys, monkeypatch):
+    from scail.config import DataSettings
+    from scail.datasets import load_dataset
+    from scail.storage.cache import kept_images
+    from tests.cli.test_learn import write_images
+
+    monkeypatch.setenv("SCAIL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SCAIL_STORE", str(tmp_path / "store"))
+    data = str(write_images(tmp_path / "pictures", "ant", "bee"))
+    monkeypatch.setenv("SCAIL_IMAGE_CACHE", "no")
+    assert load_dataset(data, DataSettings(image_size=8)).notes == () and kept_images() == []
+    monkeypatch.delenv("SCAIL_IMAGE_CACHE")
+    assert "decoded copies of its images are kept" in load_dataset(data, DataSettings(image_size=8)).notes[0]
+    first, second = (path.stem for path in kept_images())
+    out = call(capsys, "store", "ls")[1]
+    assert f"{first}  " in out and "2 decoded copies of images" in out and str(tmp_path / "cache") in out
+    assert call(capsys, "store", "rm", first)[0] == 0 and [path.stem for path in kept_images()] == [second]
+    assert call(capsys, "store", "rm", "images-none")[0] == 2
+    assert call(capsys, "store", "rm", "images-")[0] == 0 and kept_images() == []

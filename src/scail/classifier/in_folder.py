@@ -26,6 +26,7 @@ from scail.classifier.forgetting import what_is_left, without_class
 from scail.classifier.incremental_classifier import IncrementalClassifier
 from scail.classifier.inputs import as_pixels, images_of
 from scail.classifier.model import Model
+from scail.classifier.resizing import resized
 from scail.classifier.settings import Change
 from scail.classifier.undoing import before_of, taken_back
 from scail.training import Progress
@@ -100,6 +101,11 @@ def rename_in(folder: str | Path, old: str, new: str, *, wait: bool = True, say:
     return _change(folder, "rename", lambda _, model: renamed(model, old, new), wait, say)
 
 
+def resize_in(folder: str | Path, memory: int, *, wait: bool = True, say: Say = lambda text: None) -> str:
+    """Give the classifier of this folder another memory, B images."""
+    return _change(folder, "resize", lambda _, model: resized(model, memory), wait, say)
+
+
 def forget_in(
     folder: str | Path, name: str, images: Any = None, *, wait: bool = True, say: Say = lambda text: None
 ) -> str:
@@ -133,7 +139,7 @@ def _change(
             sweep(root)  # also what an earlier forget, killed at the end, has left
         model = read_model(root, without=without)[0]
         found = correct(root, model)
-        keeps = change in ("relabel", "rename")
+        keeps = change in ("relabel", "rename", "resize")
         write_model(root, found.model, change, before_of(model, found.model) if keeps else None)
     return found.said
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scail.classifier.choices import Wishes, first_settings, first_size
-from scail.classifier.inputs import Shape, Size, as_pixels, class_names_of, images_of, labelled
+from scail.classifier.inputs import Shape, Size, as_pixels, class_names_of, images_of, labelled, labels_of
 from scail.classifier.left_out import calibrated
 from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next_state
 from scail.classifier.model import Model
@@ -125,14 +125,14 @@ class IncrementalClassifier:
         return self._model is not None
 
     @property
-    def classes_(self) -> tuple[str, ...]:
-        """The classes, in order of arrival: column c of `predict_proba` is classes_[c]."""
-        return self._learned().classes
+    def classes_(self) -> tuple[str | int, ...]:
+        """The classes, in order of arrival: column c of `predict_proba` is classes_[c]. Whole numbers stay numbers."""
+        return tuple(labels_of(self._learned().classes))
 
     @property
-    def states_(self) -> tuple[tuple[str, ...], ...]:
+    def states_(self) -> tuple[tuple[str | int, ...], ...]:
         """The classes that were new in each state."""
-        return self._learned().states()
+        return tuple(tuple(labels_of(names)) for names in self._learned().states())
 
     @property
     def model_(self) -> Model:
@@ -189,14 +189,13 @@ class IncrementalClassifier:
                 raise ValueError(f"epochs {self.epochs}: method {settings.method} trains nothing; leave epochs out")
             settings = replace(settings, experiment=settings.experiment.with_epochs(self.epochs))
         before = self._model
-        if settings.trainer.frozen and settings.keep == "features":
-            fresh = first_seen(before, pixels, names)
-            before, pixels, names = fresh.model, fresh.images, fresh.names
-            for text in fresh.notes:
-                self._say(text)
-            if not names:
-                self._say("nothing is new: the model stays as it is")
-                return
+        fresh = first_seen(before, pixels, names)
+        before, pixels, names = fresh.model, fresh.images, fresh.names
+        for text in fresh.notes:
+            self._say(text)
+        if not names:
+            self._say("nothing is new: the model stays as it is")
+            return
         fabric = self._fabric(settings, before)
         lesson = lesson_of(before, settings, pixels, names)
         check_lesson(lesson, settings)
@@ -243,14 +242,15 @@ class IncrementalClassifier:
 
     # Using it
 
-    def predict(self, images: Any, unknown: bool = False) -> NDArray[np.str_]:
+    def predict(self, images: Any, unknown: bool = False) -> NDArray[Any]:
         """The class of each image; with `unknown`, the word "unknown" for what is like nothing that was learned."""
-        model, features = self._learned(), self._features(images)
-        found = [model.classes[c] for c in model.head().scores(features).argmax(1).tolist()]
+        model, classes, features = self._learned(), self.classes_, self._features(images)
+        found = [classes[c] for c in model.head().scores(features).argmax(1).tolist()]
         if unknown:
             strange = self._measure().measure(features) > UNKNOWN
             found = ["unknown" if is_strange else name for name, is_strange in zip(found, strange, strict=True)]
-        return np.array(found)
+        mixed = len({type(label) for label in found}) > 1  # numbers and words: each stays what it is
+        return np.array(found, object) if mixed else np.array(found)
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:
         """N x C odds. For frozen methods they can be trusted: images that were left out say how sure to be.
@@ -276,17 +276,18 @@ class IncrementalClassifier:
         found: NDArray[np.float32] = self._scores(images).numpy()
         return found
 
-    def top_k(self, images: Any, k: int = 5) -> list[list[tuple[str, float]]]:
+    def top_k(self, images: Any, k: int = 5) -> list[list[tuple[str | int, float]]]:
         """For each image its k best classes (fewer where fewer can be predicted) with their probabilities."""
         if k < 1:
             raise ValueError(f"k is {k}, expected 1 or more")
         scores = self._scores(images)
-        best = scores.topk(min(k, len(self.classes_)), dim=1)
+        classes = self.classes_
+        best = scores.topk(min(k, len(classes)), dim=1)
         chances = (
             self._learned().odds.of(scores).gather(1, best.indices)
         )  # may be 0 for a class that can be predicted all the same
         return [
-            [(self.classes_[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
+            [(classes[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
             for of_image in zip(best.indices.tolist(), chances.tolist(), best.values.tolist(), strict=True)
         ]
 
@@ -297,10 +298,11 @@ class IncrementalClassifier:
     def accuracy(self, images: Any, labels: Any = None) -> dict[str, float]:
         """Top-1 and top-5 in percent, and how many images there were."""
         images, names = labelled(images, labels)
-        strange = sorted(set(names) - set(self.classes_))
+        classes = self._learned().classes
+        strange = sorted(set(names) - set(classes))
         if strange:
             raise ValueError(f"class {strange[0]!r} was never learned ({len(strange)} such); leave its images out")
-        number = {name: c for c, name in enumerate(self.classes_)}
+        number = {name: c for c, name in enumerate(classes)}
         scores, truth = self._scores(images), torch.tensor([number[name] for name in names])
         return {
             "top1": top_k_accuracy(scores, truth, 1), "top5": top_k_accuracy(scores, truth, 5), "images": len(names),
@@ -338,7 +340,9 @@ class IncrementalClassifier:
             if look(root).stamp != stamp:
                 raise FolderError(f"{root}: was changed since it was read; load it again")
             before, change = read_before(root)
-        return self._correct("undo", taken_back(self._learned(), before, change))
+        self._correct("undo", taken_back(self._learned(), before, change))
+        self.memory = self._learned().settings.memory
+        return self
 
     def relabel(self, images: Any, name: Any) -> Self:
         """Move pictures that were learned under another name to this class."""
@@ -354,6 +358,14 @@ class IncrementalClassifier:
         from scail.classifier.correcting import renamed
 
         return self._correct("rename", renamed(self._learned(), *class_names_of([old, new])))
+
+    def resize(self, memory: int) -> Self:
+        """Another B: of a smaller one, each class keeps its best images; a larger one fills as it learns."""
+        from scail.classifier.resizing import resized
+
+        self._correct("resize", resized(self._learned(), memory))
+        self.memory = memory
+        return self
 
     def forget(self, name: Any, images: Any = None) -> Self:
         """Take a class out, or these pictures of it. Weights that were trained carry traces of them until retrained."""
@@ -376,7 +388,7 @@ class IncrementalClassifier:
         """This is the model now; what is needed to take that back is kept."""
         from scail.classifier.undoing import before_of
 
-        keeps = change in ("learn", "relabel", "rename")
+        keeps = change in ("learn", "relabel", "rename", "resize")
         self._before = before_of(self._unchanged or self._model, after) if keeps else None
         self._model, self._change, self._unchanged = after, change, None
 

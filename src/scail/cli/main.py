@@ -37,7 +37,7 @@ COMMANDS = {
     "learn": Command("classifier", "Teach a model new classes", "scail.cli.learn:LearnCommand"),
     "predict": Command("classifier", "Classify images", "scail.cli.predict:PredictCommand"),
     "unknown": Command("classifier", "Sort unknown images into groups", "scail.cli.unknown:UnknownCommand"),
-    "evaluate": Command("classifier", "Measure a model on labelled images", "scail.cli.predict:EvaluateCommand"),
+    "evaluate": Command("classifier", "Measure a model on labelled images", "scail.cli.evaluate:EvaluateCommand"),
     "info": Command("classifier", "Show a model, and what its last learn did", "scail.cli.info:InfoCommand"),
     "undo": Command("classifier", _CORRECT, "scail.cli.correct:UndoCommand"),
     "relabel": Command("classifier", _CORRECT, "scail.cli.correct:RelabelCommand"),

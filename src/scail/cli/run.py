@@ -11,6 +11,7 @@ from typing import Any
 from scail.config import Experiment
 from scail.config.options import CommandOptions, RunOptions, experiment_of
 from scail.runtime.launch import become_rank, launch, started_ranks
+from scail.storage.cache import keep_images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class RunCommand(CommandOptions, RunOptions):
 
     def __call__(self) -> None:
         """Run, and print the table; with several devices, in a process for each of them."""
+        keep_images(not self.no_image_cache)
         devices, started = devices_of(self), started_ranks()
         experiment, seeds = experiment_of(replace(self, devices=devices)), 1 if self.seeds is None else self.seeds
         if devices * self.nodes > 1 and started is None:
@@ -65,7 +67,8 @@ class RunCommand(CommandOptions, RunOptions):
         console.print(caption(summary), highlight=False, soft_wrap=True)
         console.print("", *in_words(summary), "", sep="\n", highlight=False, markup=False, soft_wrap=True)
         numbers = range(experiment.seed, experiment.seed + seeds)
-        page = write_report(out, summary, [out] if seeds == 1 else [out / f"seed-{n}" for n in numbers])
+        runs = [out] if seeds == 1 else [out / f"seed-{n}" for n in numbers]
+        page = write_report(out, summary, runs, not self.no_thumbnails)
         where = f"{summary['trained_epochs']} epochs trained, {summary['seconds']:.0f} s. Results, table and figures: "
         console.print(f"{where}{out}/", highlight=False, soft_wrap=True)
         console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)
@@ -87,7 +90,7 @@ def _as_rank(local: int, command: RunCommand, around: dict[str, str]) -> None:
     carry_out(command)
 
 
-def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Path:
+def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path], thumbnails: bool = True) -> Path:
     """Draw the paper's figures of each run, write the page, then the table: where it is, all of it is there."""
     from scail.report.figures import PAPERS, write_figures
     from scail.report.runs import read_report_run
@@ -97,6 +100,6 @@ def write_report(out: Path, summary: dict[str, Any], runs: Sequence[Path]) -> Pa
 
     for run in runs:
         write_figures(read_report_run(run), run / "figures", ["png"], PAPERS)
-    page = write_page_of(out)
+    page = write_page_of(out, thumbnails)
     write_text(out / "table.md", markdown_table(summary))
     return page

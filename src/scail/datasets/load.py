@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from scail.datasets.images.packed import is_packed, load_packed
 from scail.datasets.listing import Listing, found_of, is_manifest, keep_manifest, read_manifest
 from scail.datasets.places import missing, own_folder
 from scail.datasets.scan import class_folders, count_images
-from scail.datasets.settle import settle, without_broken
+from scail.datasets.settle import settle
 from scail.datasets.sources.files import load_files
 from scail.datasets.sources.hub import load_hub, load_hub_folder
 
@@ -28,8 +29,12 @@ def load_dataset(name: str, settings: DataSettings | None = None) -> Dataset:
     return settle(_find(name, settings), settings)
 
 
-def load_part(name: str, settings: DataSettings, test: bool) -> tuple[Split, tuple[str, ...], bool]:
+def load_part(
+    name: str, settings: DataSettings, test: bool, nested: bool = False, say: Callable[[str], None] = lambda text: None
+) -> tuple[Split, tuple[str, ...], bool]:
     """One part of a data set as it is: images and labels, class names, and whether mirrored images keep their class.
+
+    `nested`: sub-folders of a class folder are classes of their own. `say` is told what is left out.
 
     The training images; or those to test with, which are all images where a data set has no test part of its own.
     Nothing is held out, nothing is kept in the cache.
@@ -37,15 +42,17 @@ def load_part(name: str, settings: DataSettings, test: bool) -> tuple[Split, tup
     place = Path(name)
     if name not in DATASETS and place.is_dir() and count_images(place) and not class_folders(place):
         raise ValueError(f"{name}: images without labels cannot be learned; put them into one folder per class")
-    found = _find(name, settings)
+    found = _find(name, settings, nested)
     if isinstance(found, Dataset):
         dataset = settle(found, settings)
         return dataset.test if test else dataset.train, dataset.class_names, dataset.mirror
-    found = without_broken(found) if settings.broken == "skip" else found
-    return found.test if test and found.test is not None else found.train, found.class_names, True
+    part = found.test if test and found.test is not None else found.train
+    for note in found.notes:
+        say(note)
+    return part, found.class_names, True
 
 
-def _find(name: str, settings: DataSettings) -> Found | Dataset:
+def _find(name: str, settings: DataSettings, nested: bool | None = None) -> Found | Dataset:
     """Look for it: by name among one's data sets and in the Hub's caches, or where the path leads."""
     size, workers = settings.image_size or FILES_SIZE, settings.workers
     if name in DATASETS:
@@ -62,7 +69,7 @@ def _find(name: str, settings: DataSettings) -> Found | Dataset:
         return load_hub_folder(place, place.resolve().name, size, workers, columns)
     if is_manifest(place):
         return found_of(read_manifest(place), size, workers)
-    return load_files(place, size, workers)
+    return load_files(place, size, workers, nested)
 
 
 def _not_there(name: str) -> str:

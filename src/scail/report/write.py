@@ -24,11 +24,11 @@ _OURS = {"report.html", "config.json", "grid.json"}
 """A folder that holds one of these is a run's, a grid's or a report's."""
 
 
-def write_report(places: Sequence[Path], out: Path, formats: Sequence[str]) -> Path:
+def write_report(places: Sequence[Path], out: Path, formats: Sequence[str], thumbnails: bool = True) -> Path:
     """Page, figures and tables of all runs at these places, into `out`; gives the page's path."""
     check_place(out)
     comparisons = compare(read_runs(places))
-    page = write_page(comparisons, unfinished(places))
+    page = write_page(comparisons, unfinished(places), thumbnails)
     out.mkdir(parents=True, exist_ok=True)
     (out / "tables").mkdir(exist_ok=True)
     for table in tables_of(comparisons):
@@ -39,10 +39,10 @@ def write_report(places: Sequence[Path], out: Path, formats: Sequence[str]) -> P
     return out / "report.html"
 
 
-def write_page_of(place: Path) -> Path:
+def write_page_of(place: Path, thumbnails: bool = True) -> Path:
     """The page alone, into a run's or a grid's own folder."""
     page = place / "report.html"
-    write_text(page, write_page(compare(read_runs([place])), unfinished([place])))
+    write_text(page, write_page(compare(read_runs([place])), unfinished([place]), thumbnails))
     return page
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from scail.classifier.folder.record import (
     digest_of_record,
     read_record,
 )  # fmt: skip
+from scail.classifier.inputs import NumberLabel
 from scail.classifier.odds import Odds
 from scail.classifier.settings import Change, Settings, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
@@ -42,6 +44,8 @@ class ClassRecord:
     exemplars: tuple[str, ...]
     """Hashes of its exemplars, best first."""
     held_out: tuple[str, ...]
+    number: bool = False
+    """Whether its label was given as a whole number."""
 
     @property
     def folder(self) -> str:
@@ -228,14 +232,17 @@ def _difference(record: Any) -> dict[str, Any] | None:
 
 
 def _class(record: Any) -> ClassRecord:
-    name = _text(record["name"], "name")
+    name, number = _text(record["name"], "name"), decode(bool, record.get("number", False), "number")
+    if number and not re.fullmatch("-?[0-9]{1,30}", name):
+        raise DamagedModel(f"class {name[:50]!r}: expected a whole number")
     hashes = [decode(tuple[str, ...], record[key], key) for key in ("exemplars", "held_out")]
     for digest in (*hashes[0], *hashes[1]):
         if len(digest) != 32 or set(digest) - _HEX:
             raise DamagedModel(f"{digest[:50]!r}: expected a hash of 32 digits")
     if not CLASS_FOLDER.fullmatch(class_folder(name)) or record.get("folder") != class_folder(name):
         raise DamagedModel(f"class {name[:50]!r}: its folder is not the one of its name")
-    return ClassRecord(name, decode(int, record["first_state"], "first_state"), *hashes)
+    first_state = decode(int, record["first_state"], "first_state")
+    return ClassRecord(NumberLabel(name) if number else name, first_state, *hashes, number)
 
 
 def _tensor_file(record: Any, kind: str) -> TensorFile:

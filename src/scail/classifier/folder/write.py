@@ -29,6 +29,7 @@ from scail.classifier.folder.files import (
 from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, read_manifest, to_bytes
 from scail.classifier.folder.pictures import digest_of, to_png
 from scail.classifier.folder.record import MANIFEST, TENSOR_FILE, FolderError
+from scail.classifier.inputs import NumberLabel
 from scail.classifier.model import Kept, Model, Seen
 from scail.classifier.settings import Change
 from scail.classifier.undoing import Before
@@ -83,7 +84,7 @@ def _write_numbers(
     return Manifest(
         settings=model.settings,
         classes=tuple(
-            ClassRecord(name, int(first), tuple(exemplars), tuple(held_out))
+            ClassRecord(name, int(first), tuple(exemplars), tuple(held_out), isinstance(name, NumberLabel))
             for name, first, exemplars, held_out in zip(
                 model.classes, learned.evidence.first_state_C, *pictures(), strict=True
             )
