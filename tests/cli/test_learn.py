@@ -209,8 +209,8 @@ def test_info_shows_what_the_last_learn_did_to_past_classes(run, tmp_path, monke
     monkeypatch.setattr("scail.classifier.folder.look", lambda _: replace(seen, manifest=many))
     lines = run("info", root)[1].splitlines()
     at = lines.index(
-        "13 past classes, 122 held-out images: top-1 73.0 % before the last learn, 43.4 % after it; with 95 % certainty "
-        "a change between -40.5 and -17.2 points"
+        "13 past classes, 122 held-out images: top-1 73.0 % before the last learn, 43.4 % after it; with 95 % "
+        "certainty a change between -40.5 and -17.2 points"
     )
     assert lines[at + 1 : at + 5] == [
         "5 of its classes changed by no more than chance can do, on so few images",

@@ -114,7 +114,7 @@ def _run_grid(grid: GridCommand) -> None:
         for one in (configurations[i] for i in sorted(finished)):
             if one.folder is not None and trajectories_in(one):
                 _keep(archive, one.folder)
-        keep = partial(_write_results, archive, not self.no_thumbnails)
+        keep = partial(_write_results, archive, not grid.no_thumbnails)
         with logging_to(grid.logger, out / "logs", Display(console)) as (begin, receive):
             run_configurations(
                 todo, store=grid.store, jobs=grid.jobs, begin=begin, receive=receive, finished=keep, engine=engine
@@ -122,7 +122,7 @@ def _run_grid(grid: GridCommand) -> None:
         if archive is not None:
             for one in configurations:  # what was not run may still have Full from others
                 archive.add(config_of(one), (), 0.0)
-        _print_tables(out, todo, archive, console, not self.no_thumbnails)
+        _print_tables(out, todo, archive, console, not grid.no_thumbnails)
 
 
 def _engine(grid: GridCommand, console: Console) -> Engine | None:
