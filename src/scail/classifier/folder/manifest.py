@@ -242,7 +242,7 @@ def _class(record: Any) -> ClassRecord:
     if not CLASS_FOLDER.fullmatch(class_folder(name)) or record.get("folder") != class_folder(name):
         raise DamagedModel(f"class {name[:50]!r}: its folder is not the one of its name")
     first_state = decode(int, record["first_state"], "first_state")
-    return ClassRecord(NumberLabel(name) if number else name, first_state, *hashes, number)
+    return ClassRecord(NumberLabel(name) if number else name, first_state, hashes[0], hashes[1], number)
 
 
 def _tensor_file(record: Any, kind: str) -> TensorFile:
