@@ -41,7 +41,7 @@ def test_methods_that_train_and_validation(tmp_path):
     assert [len(rows) for rows in (*model.exemplars.memory.exemplars, *model.held_out.memory.exemplars)] == [1] * 4
     with pytest.raises(ValueError, match="needs exemplars, but memory is 0"):
         resize_in(root, 0)
-    with pytest.raises(ValueError, match=r"memory 1: with validation 0\.5 no held-out image has a place"):
+    with pytest.raises(ValueError, match=r"memory 1: with validation 0\.5 there is no place for a held-out image"):
         resize_in(root, 1)
     assert load(root).learn(IMAGES[C], ["c"] * 4).resize(20).learn(IMAGES[A], ["d"] * 4).memory == 20
 

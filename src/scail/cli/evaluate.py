@@ -14,7 +14,7 @@ from scail.cli.learn import ModelFolder
 from scail.cli.predict import load_for_use
 
 if TYPE_CHECKING:
-    from scail.classifier.measuring import Measured
+    from scail.classifier.evaluated import Evaluated
 
 _MOST, _MOST_ANSWERS = 10, 3  # classes, and answers to one of them, that are printed; the JSON has all
 
@@ -49,7 +49,7 @@ class EvaluateCommand:
         """Measure, and print."""
         import torch
 
-        from scail.classifier.measuring import measured
+        from scail.classifier.evaluated import evaluated
         from scail.classifier.model import counts_of
         from scail.cli.learn import read_data
         from scail.heads.strangeness import UNKNOWN
@@ -58,7 +58,7 @@ class EvaluateCommand:
         data = read_data(self.data, clf, self.classes, "skip", test=True, nested=self.sub_folders == "classes")
         scores = torch.from_numpy(clf.decision_function(data.images))
         strange = torch.from_numpy(clf.strangeness(data.images)) > UNKNOWN if self.unknown else None
-        found, model = measured(clf.model_.classes, scores, data.names, strange), clf.model_
+        found, model = evaluated(clf.model_.classes, scores, data.names, strange), clf.model_
         counts = counts_of(model)
         if self.json:
             record = {**found.record(), "broken": data.broken, **counts, "method": model.settings.method}
@@ -73,7 +73,7 @@ class EvaluateCommand:
             print(f"{data.broken} image(s) could not be read, and are not counted")
 
 
-def _classes(found: Measured) -> Iterator[str]:
+def _classes(found: Evaluated) -> Iterator[str]:
     """A line for each class, the worst first; what its images were taken for stands behind it."""
     shown = [*found.said][:_MOST]
     for name in shown:
@@ -86,7 +86,7 @@ def _classes(found: Measured) -> Iterator[str]:
         yield f"and {len(rest)} more classes, at {100 * right / images:.1f} % or better; --json has all"
 
 
-def _strangers(found: Measured) -> Iterator[str]:
+def _strangers(found: Evaluated) -> Iterator[str]:
     if not found.never_learned:
         return
     total = sum(said.total() for said in found.never_learned.values())

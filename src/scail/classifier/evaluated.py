@@ -19,7 +19,7 @@ _NOT_KNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Measured:
+class Evaluated:
     """What was said of labelled images. A class that was never learned counts apart: no answer of it can be right."""
 
     top1: float | None
@@ -52,12 +52,12 @@ class Measured:
         }  # fmt: skip
 
 
-def measured(
+def evaluated(
     classes: Sequence[str], scores_NC: Tensor, names: Sequence[str], unknown_N: Tensor | None = None
-) -> Measured:
+) -> Evaluated:
     """Of these scores and the true names. `unknown_N`: which images are said to be unknown.
 
-    >>> found = measured(("a", "b"), torch.tensor([[2.0, 1.0], [2.0, 1.0], [0.0, 1.0]]), ["a", "b", "z"])
+    >>> found = evaluated(("a", "b"), torch.tensor([[2.0, 1.0], [2.0, 1.0], [0.0, 1.0]]), ["a", "b", "z"])
     >>> found.top1, found.confusions(), found.never_learned
     (50.0, [('b', 'a', 1)], {'z': Counter({'b': 1})})
     """
@@ -75,4 +75,4 @@ def measured(
     truth = torch.tensor([number[names[row]] for row in rows.tolist()], dtype=torch.int64)
     top1, top5 = (top_k_accuracy(scores_NC[rows], truth, k) if len(rows) else None for k in (1, 5))
     strangers = {name: counts for name, counts in said.items() if name not in number}
-    return Measured(top1, top5, len(rows), dict(worst), strangers)
+    return Evaluated(top1, top5, len(rows), dict(worst), strangers)
