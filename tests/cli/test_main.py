@@ -314,7 +314,9 @@ def test_the_overview_is_one_screen_with_every_command_in_its_group(capsys):
     assert len(lines) < 24 and all(len(line) <= 80 for line in lines)  # and the prompt below it
     for name, command in COMMANDS.items():
         alone = [n for n, line in enumerate(lines) if line.split()[:1] == [name]]
-        (at,) = alone or [n for n, line in enumerate(lines) if name in re.split("[, ]+", line.partition(":")[0])]
+        (at,) = alone or [
+            n for n, line in enumerate(lines) if ":" in line and name in re.split("[, ]+", line.partition(":")[0])
+        ]
         assert command.summary in lines[at]
         assert next(line for line in reversed(lines[:at]) if line.endswith(":")) == f"{command.group}:"
     code, out_alone, err = call(capsys)
