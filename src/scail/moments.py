@@ -52,6 +52,15 @@ class Moments:
         count_C = self.count_C - gone.count_C
         return Moments(count_C, sum_CD * (count_C > 0)[:, None], self.gram_DD - gone.gram_DD)
 
+    def moved(self, features_ND: Tensor, labels_N: Tensor, label: int) -> Moments:
+        """With these images, which were counted under their labels, in another class."""
+        sum_D, count_C = features_ND.double().sum(0), self.count_C.clone()
+        sum_CD = self.sum_CD.index_add(0, labels_N, features_ND.double(), alpha=-1)
+        sum_CD[label] += sum_D
+        count_C -= torch.bincount(labels_N, minlength=len(count_C))
+        count_C[label] += len(labels_N)
+        return Moments(count_C, sum_CD * (count_C > 0)[:, None], self.gram_DD)
+
     @classmethod
     def carried_in(cls, tensors: Mapping[str, Tensor]) -> Moments | None:
         """The moments among the values that a trainer carries; None: it carries none."""

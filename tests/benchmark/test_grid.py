@@ -313,7 +313,10 @@ class TestNamed:
             (["table9"], "unknown grid 'table9'; known: table1, table2"),
             (["nowhere.yaml"], "nowhere.yaml"),
             (["table1", "--methods", "e2e"], "--methods e2e: not in grid table1; it has ft,"),
-            (["table1", "--datasets", "cats"], "unknown data set 'cats'"),
+            (
+                ["table1", "--datasets", "cats"],
+                "cats: there is no such folder or list file here",
+            ),
             (["table1", "--recipe", "secret"], "--recipe secret: expected quick, cifar100-cpu, paper"),
             (["table1", "--jobs", "0"], "jobs is 0"),
             (["table1", "--seeds", "0"], "seeds is 0"),

@@ -11,6 +11,7 @@ from scail import IncrementalClassifier
 from scail.benchmark.configuration import settle
 from scail.benchmark.incremental import Watch, steps_of
 from scail.benchmark.trajectory import trajectories_in
+from scail.classifier.answering import Answerer
 from scail.classifier.odds import best_odds
 from scail.classifier.settings import check_method, heads_on, open_methods
 from scail.heads.evidence import TENSORS
@@ -50,10 +51,19 @@ def test_it_learns_predicts_and_tells_its_classes():
     assert len(clf.top_k(images[:1], 50)[0]) == 3  # no more than there are
 
 
-def test_whole_numbers_as_labels_become_their_text():
+def test_whole_numbers_as_labels_come_back_as_whole_numbers(tmp_path):
     images, _ = little_images("a", "b", each=3)
     clf = little().learn(images, np.array([3, 3, 3, 10, 10, 10]))
-    assert clf.classes_ == ("3", "10")
+    assert clf.classes_ == (3, 10) and clf.states_ == ((3, 10),)
+    found = clf.predict(images)
+    assert np.issubdtype(found.dtype, np.integer) and set(found.tolist()) <= {3, 10}
+    assert clf.score(images, found) == 1 and clf.top_k(images[:1])[0][0][0] in (3, 10)
+    clf.learn(*little_images("c", each=3)).save(tmp_path / "m")
+    again = IncrementalClassifier.load(tmp_path / "m", verbose=False)
+    assert again.classes_ == (3, 10, "c") == Answerer.open(tmp_path / "m").classes
+    mixed = again.predict(np.concatenate([images, little_images("c", each=3)[0]]))
+    assert {type(label) for label in mixed.tolist()} <= {int, str}
+    assert again.forget(3).rename("10", 11).classes_ == (11, "c")
     assert 0 <= clf.score(images, [3] * 6) <= 1
 
 

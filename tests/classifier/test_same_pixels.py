@@ -29,8 +29,9 @@ def photographs(tmp_path):
 
 def test_a_folder_gives_the_pixels_of_paths_pictures_arrays_and_bytes(photographs):
     told = []
-    images, names, mirror = read_data(str(photographs), little(image_size=32), None, "error", report=told.append)
-    assert names == ["a", "a", "b", "b"] and mirror and images.shape == (4, 3, 32, 32)
+    data = read_data(str(photographs), little(image_size=32), None, "error", report=told.append)
+    images = data.images
+    assert data.names == ["a", "a", "b", "b"] and data.mirror and images.shape == (4, 3, 32, 32)
     assert [(at.epoch, at.epochs, at.unit) for at in told] == [(i, 4, "picture") for i in range(1, 5)]
     paths = [photographs / c / f"{i}.jpg" for c in "ab" for i in range(2)]
     shape = Shape(3, 32, 32)
@@ -48,4 +49,5 @@ def test_a_broken_picture_is_named_with_a_remedy_that_exists(photographs):
         read_data(str(photographs), clf, None, "error")
     with pytest.raises(BrokenImage, match=r"0\.jpg: cannot be read .*; repair or remove it$"):  # scail evaluate
         read_data(str(photographs), clf, None, "error", test=True)
-    assert len(read_data(str(photographs), clf, None, "skip")[0]) == 3
+    data = read_data(str(photographs), clf, None, "skip")
+    assert len(data.images) == 3 and data.broken == 1

@@ -72,8 +72,16 @@ def test_learn_extends_and_info_and_evaluate_tell(model, run, tmp_path):
     code, said, _ = run("evaluate", model, test)
     assert f"15 images: top-1 {found['top1']:.1f} %, top-5 100.0 % (3 classes" in said
     assert json.loads(run("evaluate", model, test, "--json", "--method", "ft_distill")[1])["method"] == "ft_distill"
-    code, _, error = run("evaluate", model, write_images(tmp_path / "strange", "dog"))
-    assert code == 2 and "class 'dog' was never learned" in error
+    strange = write_images(tmp_path / "strange", "dog", "ant", seed=2)
+    (strange / "ant" / "bad.png").write_bytes(b"no image")
+    code, said, error = run("evaluate", model, strange)
+    assert code == 0 and "5 images of 1 class(es) that the model never learned" in said
+    assert "dog: 5 images, taken for " in said and "1 image(s) could not be read, and are not counted" in said
+    assert "1 of 11 images cannot be read and are left out, the first: " in error and "bad.png" in error
+    found = json.loads(run("evaluate", model, strange, "--json", "--unknown")[1])
+    assert found["broken"] == 1 and found["images"] == 5 and found["never_learned"]["dog"]["images"] == 5
+    right = found["by_class"]["ant"]["right"]
+    assert right + sum(one["images"] for one in found["confusions"]) == 5
     assert run("evaluate", model, tmp_path / "test", "--classes", "ant,cat", "--json")[0] == 0
 
 
@@ -140,7 +148,7 @@ def test_predict_and_python_agree(model, run, tmp_path):
 
 def test_what_is_fixed_cannot_be_changed_but_the_head_can(model, run, tmp_path):
     more = write_images(tmp_path / "more", "cat")
-    for words in (("--memory", "500"), ("--seed", "3"), ("--image-size", "16"), ("--backbone", "resnet20")):
+    for words in (("--seed", "3"), ("--image-size", "16"), ("--backbone", "resnet20")):
         code, _, error = run("learn", model, more, *words)
         assert code == 2 and "and this cannot be changed; leave the option out" in error
     assert "this cannot be changed" in run("learn", model, more, "--no-mirror")[2]
@@ -159,7 +167,7 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(model, run, tmp_path):
     (broken / "cat" / "bad.png").write_bytes(b"no image")
     for words, message in (
         ((flat,), "images without labels cannot be learned; put them into one folder per class"),
-        ((tmp_path / "nosuch",), "unknown data set"),
+        ((tmp_path / "nosuch",), "there is no such folder or list file"),
         ((broken,), "bad.png: cannot be read as an image"),
         ((broken, "--epochs", "many"), "--epochs many: expected E, or E0,E"),
         ((tmp_path / "first", "--classes", "dog"), "has no class 'dog'; it has ant, bee"),
@@ -188,10 +196,9 @@ def test_info_shows_what_the_last_learn_did_to_past_classes(run, tmp_path, monke
     info = json.loads(run("info", root, "--json")[1])
     found = info["last_learn"]
     assert found["images"] == 4 and set(found["classes"]) == {"ant", "bee"}
-    for name, of in found["classes"].items():
-        assert (f"{name}: {of['before']} of 2 right before, {of['after']} after" in said) == (
-            of["before"] != of["after"]
-        )
+    assert "with 95 % certainty a change between" in said
+    for name in found["classes"]:  # two images a class are noise
+        assert f"{name}: " not in said
     assert info["held_out"] + info["exemplars"] <= 20 and info["top1"] is not None
     pictures = list(root.rglob("*.png"))
     assert len(pictures) == info["held_out"] + info["exemplars"]
@@ -201,18 +208,24 @@ def test_info_shows_what_the_last_learn_did_to_past_classes(run, tmp_path, monke
     many = replace(seen.manifest, difference=counts | {"better": [10, 1, 2], "best": [10, 0, 10]})
     monkeypatch.setattr("scail.classifier.folder.look", lambda _: replace(seen, manifest=many))
     lines = run("info", root)[1].splitlines()
-    at = lines.index("13 past classes, 122 held-out images: top-1 73.0 % before the last learn, 43.4 % after it")
-    assert lines[at + 1 : at + 4] == [
+    at = lines.index(
+        "13 past classes, 122 held-out images: top-1 73.0 % before the last learn, 43.4 % after it; with 95 % "
+        "certainty a change between -40.5 and -17.2 points"
+    )
+    assert lines[at + 1 : at + 5] == [
+        "5 of its classes changed by no more than chance can do, on so few images",
         "  -2  few: 2 of 2 right before, 0 after",
         "  -9  class 0: 9 of 10 right before, 0 after",
         "  -8  class 1: 9 of 10 right before, 1 after",
     ]
-    assert lines[at + 10 : at + 13] == [
-        "  -1  class 8: 9 of 10 right before, 8 after",
-        "      and 2 more that changed; --json has all",
+    assert lines[at + 7 : at + 10] == [
+        "  -5  class 4: 9 of 10 right before, 4 after",
+        " +10  best: 0 of 10 right before, 10 after",
         "state 0: ant, bee",
     ]
     found = json.loads(run("info", root, "--json")[1])["last_learn"]
+    low, high = found["classes"]["few"].pop("interval")
+    assert low == -100 and -8 < high < 0
     assert found["classes"]["few"] == {"images": 2, "before": 2, "after": 0} and len(found["classes"]) == 13
     assert found["top1_before"] == pytest.approx(100 * 89 / 122)
 

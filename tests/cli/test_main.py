@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -141,7 +142,7 @@ def test_candidates_and_the_published_reading_need_no_training(run, tmp_path, ca
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--dataset", "cats"], "unknown data set 'cats'; known: glyphs"),
+        (["--dataset", "cats"], "cats: there is no such folder or list file here, and no data set of this name"),
         (["--states", "7"], "7 states for 6 classes"),
         (["--states", "1"], "at least 2"),
         (["--states", "many"], "--states many: expected a number"),
@@ -317,11 +318,21 @@ def test_the_overview_is_one_screen_with_every_command_in_its_group(capsys):
     assert code == 0 and call(capsys, "-h")[1] == out and lines[-1].startswith("`scail COMMAND --help`")
     assert len(lines) < 24 and all(len(line) <= 80 for line in lines)  # and the prompt below it
     for name, command in COMMANDS.items():
-        (at,) = (n for n, line in enumerate(lines) if line.split()[:1] == [name])
+        alone = [n for n, line in enumerate(lines) if line.split()[:1] == [name]]
+        (at,) = alone or [
+            n for n, line in enumerate(lines) if ":" in line and name in re.split("[, ]+", line.partition(":")[0])
+        ]
         assert command.summary in lines[at]
         assert next(line for line in reversed(lines[:at]) if line.endswith(":")) == f"{command.group}:"
     code, out_alone, err = call(capsys)
     assert (code, out_alone, err) == (2, "", out)
+    assert call(capsys, "help")[1] == out
+
+
+def test_help_of_a_command_by_the_word_help(capsys):
+    assert call(capsys, "help", "rename")[:2] == call(capsys, "rename", "--help")[:2]
+    assert call(capsys, "help", "nonsense")[0] == 2
+    assert "`scail --version` tells it" in call(capsys, "version")[2]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -485,3 +496,24 @@ def test_a_terminal_gets_live_bars(tmp_path, run):
     text = shown.decode(errors="replace")
     assert os.waitstatus_to_exitcode(status) == 0, text
     assert "images/s" in text and "epoch" in text and "FT, herding exemplars" in text and "Results" in text
+
+
+def test_decoded_copies_of_images_are_announced_listed_and_removed(tmp_path, capsys, monkeypatch):
+    from scail.config import DataSettings
+    from scail.datasets import load_dataset
+    from scail.storage.cache import kept_images
+    from tests.cli.test_learn import write_images
+
+    monkeypatch.setenv("SCAIL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SCAIL_STORE", str(tmp_path / "store"))
+    data = str(write_images(tmp_path / "pictures", "ant", "bee"))
+    monkeypatch.setenv("SCAIL_IMAGE_CACHE", "no")
+    assert load_dataset(data, DataSettings(image_size=8)).notes == () and kept_images() == []
+    monkeypatch.delenv("SCAIL_IMAGE_CACHE")
+    assert "decoded copies of its images are kept" in load_dataset(data, DataSettings(image_size=8)).notes[0]
+    first, second = (path.stem for path in kept_images())
+    out = call(capsys, "store", "ls")[1]
+    assert f"{first}  " in out and "2 decoded copies of images" in out and str(tmp_path / "cache") in out
+    assert call(capsys, "store", "rm", first)[0] == 0 and [path.stem for path in kept_images()] == [second]
+    assert call(capsys, "store", "rm", "images-none")[0] == 2
+    assert call(capsys, "store", "rm", "images-")[0] == 0 and kept_images() == []

@@ -282,7 +282,7 @@ def test_the_fingerprint_knows_pixels_labels_and_names():
 
 
 def test_an_unknown_data_set_is_an_error():
-    with pytest.raises(ValueError, match=f"unknown data set 'minst'; known: {', '.join(DATASETS)}"):
+    with pytest.raises(ValueError, match=f"no data set of this name; did you mean mnist.*{', '.join(DATASETS)}"):
         load_dataset("minst")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -295,6 +296,16 @@ class TestPage:
         (run / "memory.jsonl").write_text(text)
         mine = page_data(compare(read_runs([run])))["runs"][0]["exemplars"][0]["sheets"]
         assert 0 not in mine and len(mine) == 2
+
+    def test_a_page_says_whether_it_holds_pictures_and_can_be_written_without(self, tmp_path, capsys):
+        run = make_run(tmp_path / "run", thumbnail=b"a picture of someone")
+        said, held = "It holds small pictures of images that were learned", base64.b64encode(b"a picture of someone")
+        for options, there in (((), True), (("--no-thumbnails",), False)):
+            with pytest.raises(SystemExit) as end:
+                main(["report", str(run), "--out", str(tmp_path / f"page{there}"), "--formats", "none", *options])
+            page = (tmp_path / f"page{there}" / "report.html").read_text(encoding="utf-8")
+            assert end.value.code == 0 and (said in page) == there == (held.decode() in page)
+            assert ("It holds no pictures of images that were learned." in page) != there
 
     def test_tables_never_overwrite_each_other(self, tmp_path):
         for n, value in enumerate(("a/b", "a-b")):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from scail.classifier.answering import ANSWER_FORMAT, Answer, Answerer
+from scail.classifier.inputs import labels_of
 from scail.classifier.model import Model
 from scail.classifier.odds import Odds
 from scail.classifier.picture_scaling import Piece, picture_graph, scaled_picture, scaling_piece
@@ -37,7 +38,7 @@ def answer_graph(model: Model, former: bytes | None = None) -> bytes:
     shape, classes = model.settings.shape, len(model.classes)
     told = {
         "scail format": ANSWER_FORMAT, "scail": version("scail"), "method": model.settings.method,
-        "classes": json.dumps(model.classes, ensure_ascii=False),
+        "classes": json.dumps(labels_of(model.classes), ensure_ascii=False),
         "shape": f"{shape.channels} x {shape.height} x {shape.width}",
         "unknown": "" if model.familiar is None else repr(UNKNOWN),
         "apart": repr(model.familiar.apart if model.familiar else 0.5),

@@ -61,7 +61,7 @@ class Answerer:
             raise FolderError(
                 f"{name}: not an ONNX file that answers, or one of another scail; make it with scail learn or export"
             )
-        self.classes: tuple[str, ...] = tuple(json.loads(told["classes"]))
+        self.classes: tuple[str | int, ...] = tuple(json.loads(told["classes"]))
         self.method: str = told["method"]
         self.strange = float(told["unknown"]) if told["unknown"] else None
         """A picture that is stranger than this is unknown; None: nothing is."""

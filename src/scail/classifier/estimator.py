@@ -6,8 +6,9 @@ frozen network learns: see `feature_model`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,13 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from torch import Tensor
 
 from scail.classifier.feature_model import FeatureModel, check_feature_method
-from scail.classifier.inputs import class_names_of
+from scail.classifier.inputs import class_names_of, labels_of
 from scail.classifier.model import Model
+from scail.classifier.settings import Change
 from scail.heads.strangeness import UNKNOWN, Strangeness
+
+if TYPE_CHECKING:
+    from scail.classifier.undoing import Before
 
 _OPEN = ("accelerator", "epochs", "verbose")  # what does not have to stay as it was in the first state
 
@@ -38,6 +43,12 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What it has learned of features, without a backbone."""
     _labels: dict[str, Any] | None = None
     """After `fit` or `partial_fit`: labels as they were given, by the names of their classes."""
+    _unchanged: Model | None = None
+    """Where a change has begun: what it was before."""
+    _before: Before | None = None
+    """What it was before its last change."""
+    _change: Change | None = None
+    """None: nothing was changed since it was read."""
     _origin: tuple[Path, str] | None = None
     """The folder that it was read from or written to, and its stamp."""
 
@@ -87,7 +98,8 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.backbone is None:
             return self._featured().labels
         names = self._learned().classes
-        return names if self._labels is None else np.array([self._labels.get(name, name) for name in names])
+        labels = tuple(labels_of(names))
+        return labels if self._labels is None else np.array([*map(self._labels.get, names, labels)])
 
     # Learning
 
@@ -114,9 +126,9 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._labels = {**(self._labels or {}), **dict(zip(names, values, strict=True))}
         return self
 
+    @abstractmethod
     def learn(self, images: Any, labels: Any = None) -> Self:
         """Learn images; see `IncrementalClassifier`."""
-        raise NotImplementedError
 
     def _learn_features(self, X: Any, y: Any, classes: Any) -> Self:
         method = check_feature_method(self.method)
@@ -132,13 +144,11 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any, unknown: bool = False) -> NDArray[Any]:
         """The class of each image; with `unknown`, the word "unknown" for what is like nothing that was learned."""
         if not unknown:
-            best = self._scores(X).argmax(1).numpy()
-            found: NDArray[Any] = np.asarray(self.classes_)[best]
-            return found
-        model, features = self._learned(), self._features(X)
-        names = [model.classes[c] for c in model.head().scores(features).argmax(1).tolist()]
+            return _labels([self.classes_[c] for c in self._scores(X).argmax(1).tolist()])
+        classes, features = self.classes_, self._features(X)
+        found = [classes[c] for c in self._learned().head().scores(features).argmax(1).tolist()]
         strange = self._measure().measure(features) > UNKNOWN
-        return np.array(["unknown" if far else name for name, far in zip(names, strange, strict=True)])
+        return _labels(["unknown" if far else label for label, far in zip(found, strange, strict=True)])
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """N x C odds. For frozen methods they can be trusted: images that were left out say how sure to be.
@@ -166,9 +176,9 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return float(super().score(X, y, sample_weight))
         return self.accuracy(X, y)["top1"] / 100
 
+    @abstractmethod
     def accuracy(self, images: Any, labels: Any = None) -> dict[str, float]:
         """Top-1 and top-5; see `IncrementalClassifier`."""
-        raise NotImplementedError
 
     def _scores(self, X: Any) -> Tensor:
         """N x C scores."""
@@ -188,8 +198,13 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise NotFittedError("nothing was learned yet: call learn(images, labels) first")
         return self._model
 
-    def _features(self, images: Any) -> Tensor:
-        raise NotImplementedError
+    @abstractmethod
+    def _features(self, images: Any) -> Tensor: ...
 
-    def _measure(self) -> Strangeness:
-        raise NotImplementedError
+    @abstractmethod
+    def _measure(self) -> Strangeness: ...
+
+
+def _labels(found: list[Any]) -> NDArray[Any]:
+    """As an array; among numbers and words each stays what it is."""
+    return np.array(found, object) if len({type(label) for label in found}) > 1 else np.array(found)

@@ -64,28 +64,36 @@ def without_class(model: Model, name: str) -> Model:
 
 
 def without_images(model: Model, digests: set[bytes]) -> Model:
-    """The classifier without these learned images, by the hash of their content; its classes stay, even empty ones.
+    """The classifier without these images, by the hash of their content; its classes stay, even empty ones.
 
-    Only for frozen networks that keep the features of what they have seen: of others nothing can be taken back.
+    Of a network that was trained, and of images whose features were not kept, what was learned of them stays.
     """
-    assert model.settings.trainer.frozen and model.settings.keep == "features"
-    moments, seen = Moments.carried_in(model.learned.carried), list[Seen]()
-    assert moments is not None
-    for part in model.seen:
-        gone = torch.tensor([digest.numpy().tobytes() in digests for digest in part.digests_N])
-        moments = moments.without(part.features_ND[gone], part.labels_N[gone])
-        left = Seen(part.features_ND[~gone], part.labels_N[~gone], part.digests_N[~gone])
-        seen += [left] if len(left.labels_N) else []
-    evidence = model.learned.evidence
+    evidence, seen, moments = model.learned.evidence, list[Seen](), model.learned.evidence.moments
     stay = _stay(model.exemplars, digests)[model.exemplars.memory.indices]  # evidence counts exemplars class by class
+    gone = [(evidence.exemplar_features_ED[~stay], evidence.exemplar_labels_E[~stay])]
+    for part in model.seen:
+        out = torch.tensor([digest.numpy().tobytes() in digests for digest in part.digests_N], dtype=torch.bool)
+        gone.append((part.features_ND[out], part.labels_N[out]))
+        left = Seen(part.features_ND[~out], part.labels_N[~out], part.digests_N[~out])
+        seen += [left] if len(left.labels_N) else []
+    for features_ND, labels_N in gone[1:] if model.seen else gone:  # exemplars were seen: each counts once
+        moments = moments and moments.without(features_ND, labels_N)
+    fresh = ~same_rows(evidence.new_features_MD, torch.cat([features for features, _ in gone]))
     evidence = replace(
         evidence, moments=moments, exemplar_features_ED=evidence.exemplar_features_ED[stay],
-        exemplar_labels_E=evidence.exemplar_labels_E[stay],
+        exemplar_labels_E=evidence.exemplar_labels_E[stay], new_features_MD=evidence.new_features_MD[fresh],
+        new_labels_M=evidence.new_labels_M[fresh],
     )  # fmt: skip
-    exemplars, held_out = (_without_digests(kept, digests) for kept in (model.exemplars, model.held_out))
-    carried = {**model.learned.carried, **moments.to_carry()}
+    exemplars, held_out = (without_digests(kept, digests) for kept in (model.exemplars, model.held_out))
+    carried = {**model.learned.carried, **(moments.to_carry() if moments else {})}
     learned = replace(model.learned, memory=exemplars.memory, evidence=evidence, carried=carried)
     return replace(model, learned=learned, exemplars=exemplars, held_out=held_out, seen=tuple(seen))
+
+
+def same_rows(features_MD: Tensor, others_ND: Tensor) -> Tensor:
+    """Per row whether it is one of the others, to the bit: features of one image come from one pass."""
+    known = {row.tobytes() for row in others_ND.numpy()}
+    return torch.tensor([row.tobytes() in known for row in features_MD.numpy()], dtype=torch.bool)
 
 
 def _stay(kept: Kept, digests: set[bytes]) -> Tensor:
@@ -94,7 +102,8 @@ def _stay(kept: Kept, digests: set[bytes]) -> Tensor:
     return torch.tensor(found, dtype=torch.bool)
 
 
-def _without_digests(kept: Kept, digests: set[bytes]) -> Kept:
+def without_digests(kept: Kept, digests: set[bytes]) -> Kept:
+    """The images that are none of these."""
     stay = _stay(kept, digests)
     return Kept.chosen(
         kept.images, Memory(kept.memory.budget, tuple(rows[stay[rows]] for rows in kept.memory.exemplars))

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from scail.classifier.choices import Wishes, first_settings, first_size
 from scail.classifier.estimator import Estimator
-from scail.classifier.inputs import Shape, Size, as_pixels, class_names_of, images_of, labelled
+from scail.classifier.inputs import Shape, Size, as_pixels, class_names_of, images_of, labelled, labels_of
 from scail.classifier.left_out import calibrated
 from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next_state
 from scail.classifier.model import Model
 from scail.classifier.outlook import estimate, how_good, notes_on
 from scail.classifier.repeats import first_seen
-from scail.classifier.settings import Keep, Settings, check_method
+from scail.classifier.settings import Change, Keep, Settings, check_method
 from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
 from scail.heads.strangeness import Strangeness
@@ -35,6 +35,8 @@ from scail.training import Progress
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+    from scail.classifier.correcting import Corrected
 
 _BATCH = 512
 
@@ -94,9 +96,9 @@ class IncrementalClassifier(Estimator):
         return self.__sklearn_is_fitted__()
 
     @property
-    def states_(self) -> tuple[tuple[str, ...], ...]:
+    def states_(self) -> tuple[tuple[str | int, ...], ...]:
         """The classes that were new in each state."""
-        return self._learned().states()
+        return tuple(tuple(labels_of(names)) for names in self._learned().states())
 
     @property
     def model_(self) -> Model:
@@ -125,12 +127,17 @@ class IncrementalClassifier(Estimator):
 
         A training that is interrupted is kept in the folder and goes on when the same images are learned again.
         """
-        from scail.classifier.folder import unfinished, write_model
+        from scail.classifier.folder import unfinished
 
         root = Path(folder)
         self._learn(*labelled(images, labels), unfinished(root), report)
-        self._origin = (root.resolve(), write_model(root, self._learned()))
+        self._origin = (root.resolve(), self._write(root))
         return self
+
+    def _write(self, root: Path) -> str:
+        from scail.classifier.folder import write_model
+
+        return write_model(root, self._learned(), self._change or "save", self._before)
 
     def _learn(self, images: Any, names: list[str], checkpoint: Callable[[str], Checkpoint] | None = None,
                report: Callable[[Progress], None] = lambda progress: None) -> None:  # fmt: skip
@@ -149,14 +156,13 @@ class IncrementalClassifier(Estimator):
                 raise ValueError(f"epochs {self.epochs}: method {settings.method} trains nothing; leave epochs out")
             settings = replace(settings, experiment=settings.experiment.with_epochs(self.epochs))
         before = self._model
-        if settings.trainer.frozen and settings.keep == "features":
-            fresh = first_seen(before, pixels, names)
-            before, pixels, names = fresh.model, fresh.images, fresh.names
-            for text in fresh.notes:
-                self._say(text)
-            if not names:
-                self._say("nothing is new: the model stays as it is")
-                return
+        fresh = first_seen(before, pixels, names)
+        before, pixels, names = fresh.model, fresh.images, fresh.names
+        for text in fresh.notes:
+            self._say(text)
+        if not names:
+            self._say("nothing is new: the model stays as it is")
+            return
         fabric = self._fabric(settings, before)
         lesson = lesson_of(before, settings, pixels, names)
         check_lesson(lesson, settings)
@@ -166,12 +172,13 @@ class IncrementalClassifier(Estimator):
         if self.verbose and settings.training().epochs(self._model.calls if self._model else 0, 1):
             self._say(estimate(self._model, settings, lesson, fabric.device.type, self._precision(settings)))
         where = Circumstances(fabric, report, checkpoint, start, self._say, self._precision(settings))
-        self._model = next_state(before, settings, lesson, where)
-        if self.verbose and self._model.accuracy is not None:
-            found = self._model.accuracy
+        after = next_state(before, settings, lesson, where)
+        self._changed("learn", after)
+        if self.verbose and after.accuracy is not None:
+            found = after.accuracy
             self._say(f"on {found['images']} held-out images: top-1 {found['top1']:.1f} %, top-5 {found['top5']:.1f} %")
         if self.verbose:
-            for text in how_good(self._model):
+            for text in how_good(after):
                 self._say(text)
 
     def _fabric(self, settings: Settings, before: Model | None) -> Fabric:
@@ -213,27 +220,29 @@ class IncrementalClassifier(Estimator):
             raise ValueError("it cannot tell the unknown from the known: it has learned too few images of each class")
         return measure
 
-    def top_k(self, images: Any, k: int = 5) -> list[list[tuple[str, float]]]:
+    def top_k(self, images: Any, k: int = 5) -> list[list[tuple[str | int, float]]]:
         """For each image its k best classes (fewer where fewer can be predicted) with their probabilities."""
         if k < 1:
             raise ValueError(f"k is {k}, expected 1 or more")
         scores = self._scores(images)
-        best = scores.topk(min(k, len(self._learned().classes)), dim=1)
+        classes = labels_of(self._learned().classes)
+        best = scores.topk(min(k, len(classes)), dim=1)
         chances = (
             self._learned().odds.of(scores).gather(1, best.indices)
         )  # may be 0 for a class that can be predicted all the same
         return [
-            [(self._learned().classes[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
+            [(classes[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
             for of_image in zip(best.indices.tolist(), chances.tolist(), best.values.tolist(), strict=True)
         ]
 
     def accuracy(self, images: Any, labels: Any = None) -> dict[str, float]:
         """Top-1 and top-5 in percent, and how many images there were."""
         images, names = labelled(images, labels)
-        strange = sorted(set(names) - set(self._learned().classes))
+        classes = self._learned().classes
+        strange = sorted(set(names) - set(classes))
         if strange:
             raise ValueError(f"class {strange[0]!r} was never learned ({len(strange)} such); leave its images out")
-        number = {name: c for c, name in enumerate(self._learned().classes)}
+        number = {name: c for c, name in enumerate(classes)}
         scores, truth = self._scores(images), torch.tensor([number[name] for name in names])
         return {
             "top1": top_k_accuracy(scores, truth, 1), "top5": top_k_accuracy(scores, truth, 5), "images": len(names),
@@ -249,16 +258,79 @@ class IncrementalClassifier(Estimator):
         """Put another pretrained network under a frozen model; it then knows what its exemplars show."""
         from scail.classifier.embedding import embedded_again
 
+        self._unchanged = self._unchanged or self._learned()
         self._model = embedded_again(self._learned(), backbone, self._say)
         self.backbone = backbone
         return self
 
-    def forget(self, name: str) -> Self:
-        """Take a class out: exemplars, rows, statistics. The network's weights carry traces of it until retrained."""
-        from scail.classifier.forgetting import without_class
+    # Putting it right
 
-        self._model = without_class(self._learned(), class_names_of([name])[0])
+    def undo(self) -> Self:
+        """Take back the last change: a learn, a relabel or a rename. Not a forget: nothing of it is kept.
+
+        A classifier that was loaded asks its folder what was before.
+        """
+        from scail.classifier.undoing import taken_back
+
+        before, change = self._before, self._change
+        if change is None and self._origin is not None:
+            from scail.classifier.folder import FolderError, look, read_before
+
+            root, stamp = self._origin
+            if look(root).stamp != stamp:
+                raise FolderError(f"{root}: was changed since it was read; load it again")
+            before, change = read_before(root)
+        self._correct("undo", taken_back(self._learned(), before, change))
+        self.memory = self._learned().settings.memory
         return self
+
+    def relabel(self, images: Any, name: Any) -> Self:
+        """Move pictures that were learned under another name to this class."""
+        from scail.classifier.correcting import relabelled, told
+
+        model = self._learned()
+        (name,) = class_names_of([name])
+        pixels = as_pixels(images, model.settings.shape)
+        return self._correct("relabel", relabelled(model, pixels, name, told(images)))
+
+    def rename(self, old: Any, new: Any) -> Self:
+        """Give a class another name."""
+        from scail.classifier.correcting import renamed
+
+        return self._correct("rename", renamed(self._learned(), *class_names_of([old, new])))
+
+    def resize(self, memory: int) -> Self:
+        """Another B: of a smaller one, each class keeps its best images; a larger one fills as it learns."""
+        from scail.classifier.resizing import resized
+
+        self._correct("resize", resized(self._learned(), memory))
+        self.memory = memory
+        return self
+
+    def forget(self, name: Any, images: Any = None) -> Self:
+        """Take a class out, or these pictures of it. Weights that were trained carry traces of them until retrained."""
+        from scail.classifier.correcting import Corrected, told, without_pictures
+        from scail.classifier.forgetting import what_is_left, without_class
+
+        model, (name,) = self._learned(), class_names_of([name])
+        if images is None:
+            after = without_class(model, name)
+            return self._correct("forget", Corrected(after, what_is_left(after)))
+        pixels = as_pixels(images, model.settings.shape)
+        return self._correct("forget", without_pictures(model, name, pixels, told(images)))
+
+    def _correct(self, change: Change, found: Corrected) -> Self:
+        self._changed(change, found.model)
+        self._say(found.said)
+        return self
+
+    def _changed(self, change: Change, after: Model) -> None:
+        """This is the model now; what is needed to take that back is kept."""
+        from scail.classifier.undoing import before_of
+
+        keeps = change in ("learn", "relabel", "rename", "resize")
+        self._before = before_of(self._unchanged or self._model, after) if keeps else None
+        self._model, self._change, self._unchanged = after, change, None
 
     # Keeping it
 
@@ -267,9 +339,10 @@ class IncrementalClassifier(Estimator):
 
         A model that is there already is replaced only if this is the same one, one or more states later.
         """
-        from scail.classifier.folder import FolderError, locked, look, write_model
+        from scail.classifier.folder import FolderError, locked, look
 
-        model, root = self._learned(), Path(folder)
+        root = Path(folder)
+        self._learned()
         with locked(root, say=self._say):
             if (root / "manifest.json").exists() and not overwrite:
                 stamp = look(root).stamp
@@ -278,7 +351,7 @@ class IncrementalClassifier(Estimator):
                         f"{root}: holds another model, or was changed since it was read; save elsewhere, "
                         "or with overwrite=True"
                     )
-            self._origin = (root.resolve(), write_model(root, model))
+            self._origin = (root.resolve(), self._write(root))
         return self
 
     @classmethod

@@ -54,6 +54,17 @@ class Size:
     """Larger arrays are scaled down to it; None: never."""
 
 
+class NumberLabel(str):
+    """The text of a label that was given as a whole number, and comes back as one."""
+
+    __slots__ = ()
+
+
+def labels_of(names: Iterable[str]) -> list[str | int]:
+    """Class names as their labels were given."""
+    return [int(name) if isinstance(name, NumberLabel) else name for name in names]
+
+
 def class_names_of(labels: Any) -> list[str]:
     """Labels as class names: text, or whole numbers as their text. Anything else is no label."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
@@ -65,7 +76,7 @@ def _class_name(label: Any, i: int) -> str:
     if isinstance(label, Tensor | np.generic):
         label = label.item()
     if isinstance(label, int) and not isinstance(label, bool):
-        label = str(label)
+        return NumberLabel(label)
     if not isinstance(label, str) or not label.strip():
         raise ValueError(
             f"label of image {i} is {label!r}: expected the name of its class. Images without labels cannot be learned"

@@ -28,7 +28,7 @@ def first_seen(model: Model | None, images: Tensor, names: Sequence[str]) -> Fir
     A picture that was learned under other names only is taken back from there: the new name counts. One that is held
     out to measure with stays so.
     """
-    known, now = _known(model), dict[bytes, set[str]]()
+    known, now = known_pictures(model), dict[bytes, set[str]]()
     digests = [_digest(image) for image in images]
     for digest, name in zip(digests, names, strict=True):
         now.setdefault(digest, set()).add(name)
@@ -55,14 +55,15 @@ def _digest(image: Tensor) -> bytes:
     return digest_of_pixels(image).numpy().tobytes()
 
 
-def _known(model: Model | None) -> dict[bytes, set[str]]:
-    """The names of every picture that was learned or is held out; one may have several."""
+def known_pictures(model: Model | None) -> dict[bytes, set[str]]:
+    """The names of every picture that was learned or is held out, as far as that is kept; one may have several."""
     found = dict[bytes, set[str]]()
     if model is None:
         return found
     for seen in model.seen:
         for digest, label in zip(seen.digests_N, seen.labels_N.tolist(), strict=True):
             found.setdefault(digest.numpy().tobytes(), set()).add(model.classes[label])
-    for image, label in zip(model.held_out.images, model.held_out.memory.labels.tolist(), strict=True):
-        found.setdefault(_digest(image), set()).add(model.classes[label])
+    for kept in (model.held_out,) if model.seen else (model.held_out, model.exemplars):
+        for image, label in zip(kept.images[kept.memory.indices], kept.memory.labels.tolist(), strict=True):
+            found.setdefault(_digest(image), set()).add(model.classes[label])
     return found

@@ -13,6 +13,8 @@ from scail.training import Trainer, trainer_of
 
 DEFAULT_SELECT: Select = "herding"
 Keep = Literal["features", "moments"]
+Change = Literal["learn", "relabel", "rename", "resize", "forget", "undo", "save"]
+"""What can be done to a model that has learned."""
 
 
 @dataclass(frozen=True)

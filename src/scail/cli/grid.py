@@ -15,6 +15,7 @@ import tyro
 
 from scail.config.options import CommandOptions, TrainingOptions
 from scail.runtime.launch import started_ranks
+from scail.storage.cache import keep_images
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,6 +80,7 @@ class GridCommand(CommandOptions, TrainingOptions, _Which):
 
     def __call__(self) -> None:
         """Plan, run what is not finished, and print the table."""
+        keep_images(not self.no_image_cache)
         _run_grid(self)
 
 
@@ -115,7 +117,7 @@ def _run_grid(grid: GridCommand) -> None:
         for one in (configurations[i] for i in sorted(finished)):
             if one.folder is not None and trajectories_in(one):
                 _keep(archive, one.folder)
-        keep = partial(_write_results, archive)
+        keep = partial(_write_results, archive, not grid.no_thumbnails)
         with logging_to(grid.logger, out / "logs", Display(console)) as (begin, receive):
             run_configurations(
                 todo, store=grid.store, jobs=grid.jobs, begin=begin, receive=receive, finished=keep, engine=engine
@@ -123,7 +125,7 @@ def _run_grid(grid: GridCommand) -> None:
         if archive is not None:
             for one in configurations:  # what was not run may still have Full from others
                 archive.add(config_of(one), (), 0.0)
-        _print_tables(out, todo, archive, console)
+        _print_tables(out, todo, archive, console, not grid.no_thumbnails)
 
 
 def _engine(grid: GridCommand, console: Console) -> Engine | None:
@@ -205,10 +207,10 @@ def _grid_folder(out: Path, settled: Grid, name: str) -> Iterator[None]:
         yield
 
 
-def _write_results(archive: Archive | None, results: Results) -> None:
+def _write_results(archive: Archive | None, thumbnails: bool, results: Results) -> None:
     from scail.report.write import write_end
 
-    write_end(results.directory)
+    write_end(results.directory, thumbnails=thumbnails)
     _keep(archive, results.directory)
 
 
@@ -222,7 +224,9 @@ def _keep(archive: Archive | None, run: Path) -> None:
         archive.add(config, RunDirectory(run).rows(), summary["seconds"])
 
 
-def _print_tables(out: Path, ran: Sequence[Configuration], archive: Archive | None, console: Console) -> None:
+def _print_tables(
+    out: Path, ran: Sequence[Configuration], archive: Archive | None, console: Console, thumbnails: bool
+) -> None:
     from scail.report.grid import grid_caption, markdown_grid, read_grid, rich_grid, telling
     from scail.report.write import write_page_of
     from scail.storage.atomic import write_text
@@ -235,4 +239,4 @@ def _print_tables(out: Path, ran: Sequence[Configuration], archive: Archive | No
     text = f"{len(ran)} configurations were run. Results: {out}/; beside the published ones: scail paper {out}"
     console.print(text, highlight=False, soft_wrap=True)
     if any(out.glob("*/summary.json")):  # else all of it was measured elsewhere, and kept as rows only
-        console.print(f"Report: {write_page_of(out)}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"Report: {write_page_of(out, thumbnails)}", highlight=False, markup=False, soft_wrap=True)

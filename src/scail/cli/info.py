@@ -69,10 +69,17 @@ def _difference(found: dict[str, Any] | None) -> dict[str, Any] | None:
     """Held-out images of past classes, and how many were right before and after the last learn: of all, and of each."""
     if not found:
         return None
+    from scail.evaluation import change_interval
+
     images, before, after = (sum(counts[i] for counts in found.values()) for i in range(3))
-    classes = {name: dict(zip(("images", "before", "after"), counts, strict=True)) for name, counts in found.items()}
+    classes: dict[str, dict[str, Any]] = {
+        name: dict(zip(("images", "before", "after"), counts, strict=True)) for name, counts in found.items()
+    }
+    for of in classes.values():
+        of["interval"] = change_interval(of["before"], of["after"], of["images"])
     share = 100 / images
-    return {"images": images, "top1_before": share * before, "top1_after": share * after, "classes": classes}
+    told = {"images": images, "top1_before": share * before, "top1_after": share * after}
+    return {**told, "interval": change_interval(before, after, images), "classes": classes}
 
 
 def _summary(seen: Look, known: dict[str, Any]) -> Iterator[str]:
@@ -104,12 +111,17 @@ def _last_learn(seen: Look, found: dict[str, Any] | None) -> Iterator[str]:
     elif found is None:
         yield "no class was known before its last learn: there is nothing to compare"
     else:
-        classes = [(name, of["images"], of["before"], of["after"]) for name, of in found["classes"].items()]
+        low, high = found["interval"]
         yield (
-            f"{len(classes)} past classes, {found['images']} held-out images: top-1 {found['top1_before']:.1f} % "
-            f"before the last learn, {found['top1_after']:.1f} % after it"
+            f"{len(found['classes'])} past classes, {found['images']} held-out images: top-1 "
+            f"{found['top1_before']:.1f} % before the last learn, {found['top1_after']:.1f} % after it; with 95 % "
+            f"certainty a change between {low:+.1f} and {high:+.1f} points"
         )
-        changed = [one for one in classes if one[2] != one[3]]
+        differ = [(name, of) for name, of in found["classes"].items() if of["before"] != of["after"]]
+        sure = [(name, of) for name, of in differ if not of["interval"][0] <= 0 <= of["interval"][1]]
+        if len(sure) < len(differ):
+            yield f"{len(differ) - len(sure)} of its classes changed by no more than chance can do, on so few images"
+        changed = [(name, of["images"], of["before"], of["after"]) for name, of in sure]
         changed.sort(key=lambda one: (one[3] - one[2]) / one[1])
         for name, images, before, after in changed[:_MOST_CLASSES]:
             yield f"{after - before:+4d}  {name}: {before} of {images} right before, {after} after"
@@ -121,6 +133,10 @@ def _history(known: dict[str, Any]) -> Iterator[str]:
     for state, names in known["states"].items():
         yield f"state {state}: {', '.join(names)}"
     for record in known["history"]:
+        if change := record.get("change"):
+            what = "a class was renamed" if change == "rename" else f"{record['images']} picture(s) moved"
+            yield f"{record['when']}: {what} to {', '.join(record['more'])}"
+            continue
         more = f", more of {len(record['more'])}" if record.get("more") else ""
         new, images, seconds = len(record.get("new", [])), record.get("images"), record.get("seconds")
         yield f"{record.get('when')}: {new} new class(es){more}, {images} images, {seconds} s"

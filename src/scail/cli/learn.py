@@ -1,10 +1,10 @@
-"""`scail learn` and `scail forget`: change the classifier in a folder."""
+"""`scail learn`: teach the classifier in a folder."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,13 +40,14 @@ class LearnCommand:
 
     model: ModelFolder
     """The folder of the model."""
-    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
+    data: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")] = None
     """What to learn: a folder with a sub-folder of images per class, a list file, hf:owner/name, or a name of
     `scail datasets`."""
     classes: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Only these classes of the data, separated by commas."""
     memory: Annotated[int | None, tyro.conf.arg(metavar="B")] = None
-    """* B, how many images the model may keep, over all classes. Default: 2000."""
+    """B, how many images the model may keep, over all classes. Default: 2000. It can be changed later, with DATA or
+    without: a smaller one keeps the best images of each class, a larger one fills with what is learned from then on."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """How it learns and classifies: a name of `scail methods`.
     A model that has learned can change to methods that read the same training.
@@ -79,7 +80,11 @@ class LearnCommand:
     no_mirror: bool = False
     """* Do not mirror images in training: for characters, signs and whatever else has a left and a right."""
     broken: Literal["error", "skip"] = "error"
-    """What to do with an image that cannot be read. error: stop and name it. skip: leave it out."""
+    """What to do with an image that cannot be read. error: stop and name it.
+    skip: leave it out, and say how many these are."""
+    sub_folders: Literal["merge", "classes"] = "merge"
+    """Images in sub-folders of a class folder, as shoes/red. merge: they are of the class shoes.
+    classes: shoes/red is a class of its own."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """* Same seed, same model. Default: 1."""
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
@@ -91,28 +96,33 @@ class LearnCommand:
 
     def __call__(self) -> None:
         """Learn, and say what came of it."""
-        epochs = _epochs(self.epochs)
+        if self.data is None:
+            self._resize()
+            return
+        place, epochs = self.data, _epochs(self.epochs)
         from scail.classifier.folder import look
         from scail.classifier.in_folder import learn_into
         from scail.classifier.settings import check_method
         from scail.cli.store import human_size
         from scail.runtime.allocation import keep_freed_memory
 
-        def read(clf: IncrementalClassifier, report: Callable[[Progress], None]) -> tuple[Any, list[str], bool]:
-            return read_data(self.data, clf, self.classes, self.broken, report=report)
+        def read(clf: IncrementalClassifier, report: Callable[[Progress], None]) -> LabelledData:
+            return read_data(place, clf, self.classes, self.broken, report=report, nested=self.sub_folders == "classes")
 
         def prepared(clf: IncrementalClassifier) -> tuple[Any, list[str]]:
             clf.epochs, clf.accelerator = epochs, self.accelerator
             if clf.has_learned:
                 _check_fixed(self, clf)
+                if self.memory is not None and self.memory != clf.memory:
+                    clf.resize(self.memory)
                 if (other := _other_network(self, clf)) is not None:
                     clf.embed_again(other)
                 if self.method is not None:
                     clf.use(self.method)
-            images, names, mirror = first if first and not clf.has_learned else read(clf, report)
+            data = first if first and not clf.has_learned else read(clf, report)
             if not clf.has_learned:
-                clf.mirror = mirror and not self.no_mirror
-            return images, names
+                clf.mirror = data.mirror and not self.no_mirror
+            return data.images, data.names
 
         keep_freed_memory()
         with progress_bar() as report:
@@ -122,39 +132,34 @@ class LearnCommand:
                 check_method(new.method, new.memory)
                 first = read(new, report)
             clf = learn_into(
-                self.model, prepared, make=lambda: _new(self), wait=not self.no_wait, say=_say, report=report
+                self.model, prepared, make=lambda: _new(self), wait=not self.no_wait, say=say, report=report
             )
         model = clf.model_
         kept = len(model.exemplars.memory) + len(model.held_out.memory)
-        _say(
+        say(
             f"{self.model}: {len(model.classes)} classes in {len(model.states())} state(s), {kept} of at most "
             f"{model.settings.memory} images kept, {human_size(look(self.model).size)}"
         )
 
+    def _resize(self) -> None:
+        """Only another memory, for a model that is there."""
+        if self.memory is None:
+            raise ValueError("give DATA, what to learn: a folder with a sub-folder of images per class, for example")
+        from scail.classifier.in_folder import resize_in
+
+        say(f"{self.model}: {resize_in(self.model, self.memory, wait=not self.no_wait, say=say)}")
+
 
 @dataclass(frozen=True)
-class ForgetCommand:
-    """Take a class out of a model: its exemplars, rows, statistics, held-out images, and unfinished work.
+class LabelledData:
+    """Images of DATA as a classifier takes them."""
 
-    Of a frozen pretrained network nothing is left of it: the model is as if it had never seen the class. A network that
-    was trained carries traces of it in its weights.
-
-      scail forget pets rabbit
-    """
-
-    model: ModelFolder
-    """The folder of the model."""
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
-    """The class to forget."""
-    no_wait: bool = False
-    """If another process is learning into this model: stop with an error instead of waiting for it."""
-
-    def __call__(self) -> None:
-        """Forget, and say what cannot be forgotten."""
-        from scail.classifier.in_folder import forget_in
-
-        left = forget_in(self.model, self.name, wait=not self.no_wait, say=_say)
-        _say(f"{self.model}: {self.name!r} is forgotten: exemplars, rows, statistics and unfinished work. {left}")
+    images: Any
+    names: list[str]
+    mirror: bool = True
+    """Whether mirrored images keep their class."""
+    broken: int = 0
+    """Images that could not be read, and were left out."""
 
 
 def read_data(
@@ -164,8 +169,9 @@ def read_data(
     broken: Literal["error", "skip"],
     test: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
-) -> tuple[Any, list[str], bool]:
-    """Images of DATA as this classifier takes them, their class names, and whether mirrored images keep their class."""
+    nested: bool = False,
+) -> LabelledData:
+    """Images of DATA as this classifier takes them. What is left out of a folder is said."""
     import torch
 
     from scail.classifier.inputs import as_pixels
@@ -174,18 +180,22 @@ def read_data(
     from scail.training import Progress
 
     shape = clf.model_.settings.shape if clf.has_learned else None
-    settings = DataSettings(broken=broken)
-    split, names, mirror = load_part(data, settings, test)
+    split, names, mirror = load_part(data, DataSettings(), test, nested, tell)
     if classes is not None:
-        wanted = [name.strip() for name in classes.split(",")]
-        if unknown := [name for name in wanted if name not in names]:
-            raise ValueError(f"--classes: {data} has no class {unknown[0]!r}; it has {', '.join(names[:10])}")
-        numbers = torch.tensor([names.index(name) for name in wanted])
+        numbers = torch.tensor([names.index(name) for name in _named(classes, names, data)])
         rows = torch.isin(split.labels, numbers).nonzero().flatten()
         split = replace(split, images=split.images[rows], labels=split.labels[rows])
     if len(split.labels) and int(split.labels.min()) < 0:
         raise ValueError(f"{data}: has images without labels, which cannot be learned")
-    images = split.images
+    images, skipped = split.images, 0
+    if broken == "skip" and not isinstance(images, torch.Tensor):
+        if found := images.find_broken():  # type: ignore[attr-defined]
+            tell(f"{len(found)} of {len(images)} images cannot be read and are left out, the first: "
+                 f"{next(iter(found.values())).partition(';')[0]}")  # fmt: skip
+        rows = torch.tensor([row for row in range(len(images)) if row not in found], dtype=torch.int64)
+        images, split, skipped = images[rows], replace(split, labels=split.labels[rows]), len(found)
+        if not len(images):
+            raise ValueError(f"{data}: none of its images can be read")
     if not isinstance(images, torch.Tensor):  # as Python's learn and predict read them: the very same pixels
         files = [images.file(i) for i in range(len(images))]  # type: ignore[attr-defined]
         done = partial(Progress, images=1, unit="picture")
@@ -194,7 +204,25 @@ def read_data(
         except BrokenImage as error:
             remedy = "repair or remove it" if test else "repair or remove it, or use --broken skip"
             raise BrokenImage(f"{error}; {remedy}") from error
-    return images, [names[c] for c in split.labels.tolist()], mirror
+    return LabelledData(images, [names[c] for c in split.labels.tolist()], mirror, skipped)
+
+
+def tell(text: str) -> None:
+    """What a user must know of the data: on standard error, so that output stays what it is."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _named(text: str, names: Sequence[str], data: str) -> list[str]:
+    """The classes that are named, separated by commas; names may have commas themselves."""
+    parts, found = text.split(","), list[str]()
+    while parts:
+        joined = [",".join(parts[:n]).strip() for n in range(len(parts), 0, -1)]
+        name = next((name for name in joined if name in names), None)
+        if name is None:
+            raise ValueError(f"--classes: {data} has no class {joined[-1]!r}; it has {', '.join(names[:10])}")
+        found.append(name)
+        parts = parts[len(name.split(",")) :]
+    return found
 
 
 def _new(command: LearnCommand) -> IncrementalClassifier:
@@ -211,7 +239,7 @@ def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
     """Options that were fixed by the first learn may be given again, but not with other values."""
     settings = clf.model_.settings
     now: dict[str, Any] = {
-        "memory": settings.memory, "validation": settings.validation,
+        "validation": settings.validation,
         "image_size": settings.shape.height, "seed": settings.experiment.seed, "keep": settings.keep,
         "precision": settings.experiment.machine.precision,
     }  # fmt: skip
@@ -267,5 +295,6 @@ def progress_bar() -> Iterator[Callable[[Progress], None]]:
         )
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """A line for the user, at once."""
     print(text, flush=True)

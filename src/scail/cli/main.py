@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -26,6 +27,8 @@ class Command:
     """The module, and the class in it: a frozen dataclass of options that is called to carry it out."""
 
 
+_CORRECT, _LISTS = "Put a model right", "List what there is"  # one line for all of them
+
 COMMANDS = {
     "run": Command("benchmark", "Train one configuration and print the paper's table", "scail.cli.run:RunCommand"),
     "grid": Command("benchmark", "Run a whole table of the paper, or of your own", "scail.cli.grid:GridCommand"),
@@ -34,14 +37,17 @@ COMMANDS = {
     "learn": Command("classifier", "Teach a model new classes", "scail.cli.learn:LearnCommand"),
     "predict": Command("classifier", "Classify images", "scail.cli.predict:PredictCommand"),
     "unknown": Command("classifier", "Sort unknown images into groups", "scail.cli.unknown:UnknownCommand"),
-    "evaluate": Command("classifier", "Measure a model on labelled images", "scail.cli.predict:EvaluateCommand"),
+    "evaluate": Command("classifier", "Measure a model on labelled images", "scail.cli.evaluate:EvaluateCommand"),
     "info": Command("classifier", "Show a model, and what its last learn did", "scail.cli.info:InfoCommand"),
-    "forget": Command("classifier", "Take a class out of a model", "scail.cli.learn:ForgetCommand"),
+    "undo": Command("classifier", _CORRECT, "scail.cli.correct:UndoCommand"),
+    "relabel": Command("classifier", _CORRECT, "scail.cli.correct:RelabelCommand"),
+    "rename": Command("classifier", _CORRECT, "scail.cli.correct:RenameCommand"),
+    "forget": Command("classifier", _CORRECT, "scail.cli.correct:ForgetCommand"),
     "export": Command("classifier", "Write a model as one ONNX file", "scail.cli.predict:ExportCommand"),
-    "methods": Command("reference", "List the methods", "scail.cli.reference:MethodsCommand"),
+    "methods": Command("reference", _LISTS, "scail.cli.reference:MethodsCommand"),
+    "datasets": Command("reference", _LISTS, "scail.cli.reference:DatasetsCommand"),
+    "recipes": Command("reference", _LISTS, "scail.cli.reference:RecipesCommand"),
     "check": Command("reference", "Try methods of your own", "scail.cli.check:CheckCommand"),
-    "datasets": Command("reference", "List the data sets", "scail.cli.reference:DatasetsCommand"),
-    "recipes": Command("reference", "List the recipes, or print one in full", "scail.cli.reference:RecipesCommand"),
     "prepare": Command("reference", "Pack a data set, or crop faces", "scail.cli.prepare:PrepareCommand"),
     "store": Command("reference", "Look into the store of trained states, make room", "scail.cli.store:StoreCommand"),
 }
@@ -61,8 +67,10 @@ def _obey(words: Sequence[str]) -> None:
         print(overview(), file=sys.stderr)
         sys.exit(2)
     name, *options = words
-    if name in ("-h", "--help"):
+    if name in ("-h", "--help") or (name == "help" and not options):
         print(overview())
+    elif name == "help":  # of one command
+        _obey([options[0], "--help"])
     elif name == "--version":
         print(f"scail {__version__}")
     elif name in COMMANDS:
@@ -76,13 +84,18 @@ def overview() -> str:
     lines = ["usage: scail COMMAND [OPTIONS]"]
     lines += ["Teach an image classifier new classes over time, when old data can't be kept."]
     for group, commands in groupby(COMMANDS.items(), key=lambda item: item[1].group):
-        lines += [f"{group}:", *(f"  {name:10}{command.summary}" for name, command in commands)]
-    return "\n".join([*lines, "`scail COMMAND --help` explains a command and its options."])
+        lines.append(f"{group}:")
+        for summary, alike in groupby(commands, key=lambda item: item[1].summary):
+            names = [name for name, _ in alike]
+            lines.append(f"  {names[0]:10}{summary}" if len(names) == 1 else f"  {', '.join(names)}: {summary}")
+    return "\n".join([*lines, "", "`scail COMMAND --help` explains a command and its options."])
 
 
 def _unknown(name: str) -> str:
     if name.startswith("-"):
         return f"{name}: expected a command before options, as `scail run {name}`; see `scail --help`"
+    if name == "version":
+        return "unknown command 'version'; `scail --version` tells it"
     near = difflib.get_close_matches(name, COMMANDS, 1)
     if name in FORMER:
         hint = f"`scail {FORMER[name]}` does that now."
@@ -100,9 +113,16 @@ def _parse(name: str, options: Sequence[str]) -> Callable[[], None]:
         print(_wrapped(command.__doc__) + "\n")
         description = ""  # tyro would print it below, in lines of any length
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
-    parsed: Callable[[], None] = tyro.cli(
-        command, prog=f"scail {name}", description=description, args=options, config=config
-    )
+    try:
+        parsed: Callable[[], None] = tyro.cli(
+            command, prog=f"scail {name}", description=description, args=options, config=config
+        )
+    except SystemExit as end:
+        dashed = [word for word in options if re.match("-[^-]", word) and word != "-h"]
+        if end.code and dashed and "--" not in options:
+            print(f"a name that begins with a dash stands behind --, as -- {dashed[0]}, or =: --to={dashed[0]}",
+                  file=sys.stderr)  # fmt: skip
+        raise
     return parsed
 
 

@@ -1,4 +1,4 @@
-"""`scail predict`, `evaluate` and `export`: use the classifier in a folder."""
+"""`scail predict` and `export`: use the classifier in a folder."""
 
 from __future__ import annotations
 
@@ -84,43 +84,6 @@ class PredictCommand:
 
 
 @dataclass(frozen=True)
-class EvaluateCommand:
-    """Measure a model on labelled images that it did not learn.
-
-    Of data with test images of their own, those are taken.
-
-      scail evaluate pets photos/test
-    """
-
-    model: ModelFolder
-    """The folder of the model."""
-    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
-    """Labelled images, as for `scail learn`."""
-    classes: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
-    """Only these classes of the data, separated by commas."""
-    method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Classify with another method that reads the same training, a name of `scail methods`. Default: the model's."""
-    json: bool = False
-    """Print JSON: top1, top5, images, classes, memory, exemplars."""
-
-    def __call__(self) -> None:
-        """Measure, and print."""
-        from scail.classifier.model import counts_of
-        from scail.cli.learn import read_data
-
-        clf = _load(self.model, self.method)
-        images, names, _ = read_data(self.data, clf, self.classes, "error", test=True)
-        found: dict[str, Any] = {**clf.accuracy(images, names), **counts_of(clf.model_)}
-        if self.json:
-            print(json.dumps(found | {"method": clf.model_.settings.method}, indent=1))
-            return
-        print(
-            f"{found['images']} images: top-1 {found['top1']:.1f} %, top-5 {found['top5']:.1f} % "
-            f"({found['classes']} classes, {found['exemplars']} exemplars, memory of {found['memory']} images)"
-        )
-
-
-@dataclass(frozen=True)
 class ExportCommand:
     """Write a model as one file that other programs can run.
 
@@ -152,6 +115,7 @@ class ExportCommand:
 
 def images_in(paths: tuple[str, ...]) -> Iterator[str]:
     """Files as they are, the images below folders; paths on standard input where none are given."""
+    from scail.datasets.omitted import unread_in
     from scail.datasets.scan import is_image
 
     if not paths or paths == ("-",):
@@ -163,6 +127,8 @@ def images_in(paths: tuple[str, ...]) -> Iterator[str]:
     for path in paths:
         if Path(path).is_dir():
             inside = sorted(str(p) for p in Path(path).rglob("*") if is_image(p.name) and p.is_file())
+            if left := unread_in(Path(path)):
+                print(f"{path}: {left}", file=sys.stderr)
             if not inside:
                 raise ValueError(f"{path}: no images in this folder")
             yield from inside
@@ -223,10 +189,11 @@ def _graph(folder: Path, method: str | None) -> bytes:
             return answer_file(folder)[1]
     from scail.classifier.answer_graph import answer_graph
 
-    return answer_graph(_load(folder, method).model_)
+    return answer_graph(load_for_use(folder, method).model_)
 
 
-def _load(folder: Path, method: str | None) -> IncrementalClassifier:
+def load_for_use(folder: Path, method: str | None) -> IncrementalClassifier:
+    """The classifier of this folder, quickly: it can classify but not learn."""
     from scail.classifier.incremental_classifier import IncrementalClassifier
 
     clf = IncrementalClassifier.load(folder, verbose=False, pictures=False)

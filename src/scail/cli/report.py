@@ -26,6 +26,8 @@ class ReportCommand:
     """Where report.html, figures/ and tables/ go. Default: the folder itself, if there is only one."""
     formats: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "pdf,svg,png"
     """Formats of the figures, separated by commas, or none. Figures are of the first seed."""
+    no_thumbnails: bool = False
+    """Leave small pictures of the images that were learned out of the page: for a page that is passed on."""
 
     def __call__(self) -> None:
         """Write it, and say where."""
@@ -43,7 +45,7 @@ class ReportCommand:
         formats = _formats(self.formats)
         from scail.report.write import write_report
 
-        page = write_report(self.runs, out, formats)
+        page = write_report(self.runs, out, formats, not self.no_thumbnails)
         print(f"Report: {page}; tables: {out / 'tables'}/" + (f"; figures: {out / 'figures'}/" if formats else ""))
 
 

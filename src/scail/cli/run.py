@@ -9,6 +9,7 @@ from pathlib import Path
 from scail.config import Experiment
 from scail.config.options import CommandOptions, RunOptions, experiment_of
 from scail.runtime.launch import become_rank, launch, started_ranks
+from scail.storage.cache import keep_images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,7 @@ class RunCommand(CommandOptions, RunOptions):
 
     def __call__(self) -> None:
         """Run, and print the table; with several devices, in a process for each of them."""
+        keep_images(not self.no_image_cache)
         devices, started = devices_of(self), started_ranks()
         experiment, seeds = experiment_of(replace(self, devices=devices)), 1 if self.seeds is None else self.seeds
         if devices * self.nodes > 1 and started is None:
@@ -64,7 +66,7 @@ class RunCommand(CommandOptions, RunOptions):
         console.print(caption(summary), highlight=False, soft_wrap=True)
         console.print("", *in_words(summary), "", sep="\n", highlight=False, markup=False, soft_wrap=True)
         numbers = range(experiment.seed, experiment.seed + seeds)
-        page = write_end(out, () if seeds == 1 else [out / f"seed-{n}" for n in numbers])
+        page = write_end(out, () if seeds == 1 else [out / f"seed-{n}" for n in numbers], not self.no_thumbnails)
         where = f"{summary['trained_epochs']} epochs trained, {summary['seconds']:.0f} s. Results, table and figures: "
         console.print(f"{where}{out}/", highlight=False, soft_wrap=True)
         console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,6 +49,7 @@ class LsCommand:
         total = human_size(sum(item.size for item in entries))
         limit = human_size(store.limit)
         print(f"{len(entries)} states, {total} of at most {limit}, {unfinished} unfinished: {store.root}")
+        _list_images()
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class RmCommand:
     """Remove states. What builds on them stays usable: a run trains only what is missing."""
 
     keys: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Keys of states, or how they begin."""
+    """Keys of states, or how they begin. Decoded copies of images go by their names; `images-` is all of them."""
     dependents: bool = False
     """Also remove everything that builds on them."""
     store: Place = None
@@ -87,8 +89,12 @@ class RmCommand:
         """Remove them, and say how much that was."""
         if not self.keys:
             raise ValueError("give the keys of the states to remove; see `scail store ls`")
+        images, keys = _remove_images(self.keys)
+        if not keys:
+            print(f"removed {images} decoded copies of images")
+            return
         entries = store.listing()
-        chosen = {item.key: item for item in (_one(entries, key) for key in self.keys)}
+        chosen = {item.key: item for item in (_one(entries, key) for key in keys)}
         dependents = _dependents(entries)
         waiting = list(chosen.values())
         while self.dependents and waiting:
@@ -111,7 +117,7 @@ class GcCommand:
     limit: Annotated[str | None, tyro.conf.arg(metavar="SIZE", help_behavior_hint="")] = None
     """How much may stay, as 20GB or 500MB. Default: SCAIL_STORE_LIMIT, or 50GB."""
     unfinished_days: Annotated[float, tyro.conf.arg(metavar="N")] = 30
-    """Also remove unfinished trainings that were not touched for so many days."""
+    """Also remove unfinished trainings, and decoded copies of images, that were not touched for so many days."""
     store: Place = None
     """Which store, as for `ls`."""
 
@@ -122,6 +128,7 @@ class GcCommand:
         limit = store.limit if self.limit is None else parse_size(self.limit)
         swept = store.sweep(self.unfinished_days * 86400)
         gone = store.shrink(limit)
+        swept += _old_images(self.unfinished_days)
         freed = human_size(sum(item.size for item in gone))
         left = human_size(sum(item.size for item in store.listing()))
         print(f"removed {len(gone)} states ({freed}) and {len(swept)} leftovers; ", end="")
@@ -188,10 +195,50 @@ class StoreCommand:
         root = Path(place)
         if (root / "store.json").is_file():
             self.command.on(Store(root))
+        elif given is None and isinstance(self.command, LsCommand):
+            print(f"{root}: empty, nothing was trained yet")
+            _list_images()
+        elif given is None and isinstance(self.command, RmCommand) and not _remove_images(self.command.keys)[1]:
+            print("removed decoded copies of images")
         elif given is not None or root.exists():
             raise StoreError(f"{root}: there is no scail store here")
         else:
             print(f"{root}: empty, nothing was trained yet")
+
+
+def _list_images() -> None:
+    """Decoded copies of a user's images, which the cache keeps."""
+    from scail.storage.cache import cache_dir, kept_images
+
+    copies = kept_images()
+    for path in copies:
+        status = path.stat()
+        print(f"{path.stem}  {human_size(status.st_size)}, last used {human_age(status.st_mtime)}")
+    size = human_size(sum(path.stat().st_size for path in copies))
+    print(f"{len(copies)} decoded copies of images, {size}: {cache_dir()}")
+
+
+def _remove_images(keys: Sequence[str]) -> tuple[int, list[str]]:
+    """Remove the decoded copies that are named; gives how many these are, and the keys that name none."""
+    from scail.storage.cache import IMAGES, kept_images
+
+    mine = [key for key in keys if key.startswith(IMAGES)]
+    gone = [path for path in kept_images() if path.stem.startswith(tuple(mine))] if mine else []
+    if unknown := [key for key in mine if not any(path.stem.startswith(key) for path in gone)]:
+        raise ValueError(f"{unknown[0]}: no decoded copies of images are called so; see `scail store ls`")
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return len(gone), [key for key in keys if key not in mine]
+
+
+def _old_images(days: float) -> list[Path]:
+    """Remove decoded copies that were not used for so many days."""
+    from scail.storage.cache import kept_images
+
+    old = [path for path in kept_images() if time.time() - path.stat().st_mtime > days * 86400]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return old
 
 
 def _one(entries: list[StoredEntry], beginning: str) -> StoredEntry:

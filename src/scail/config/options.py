@@ -123,6 +123,10 @@ class CommandOptions:
     store: Annotated[str | None, tyro.conf.arg(metavar="DIR|URL")] = None
     """Where trained states are kept: a folder, or an object store such as s3://bucket/states.
     Default: SCAIL_STORE, or the user's cache folder."""
+    no_thumbnails: bool = False
+    """Leave small pictures of the images that were learned out of the page."""
+    no_image_cache: bool = False
+    """Keep no decoded copies of small images in the user's cache folder. They make later runs begin sooner."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from scail.datasets.images.packed import is_packed, load_packed
 from scail.datasets.listing import Listing, found_of, is_manifest, keep_manifest, read_manifest
 from scail.datasets.places import missing, own_folder
 from scail.datasets.scan import class_folders, count_images
-from scail.datasets.settle import settle, without_broken
+from scail.datasets.settle import settle
 from scail.datasets.sources.files import load_files
 from scail.datasets.sources.hub import load_hub, load_hub_folder
 
@@ -27,8 +29,12 @@ def load_dataset(name: str, settings: DataSettings | None = None) -> Dataset:
     return settle(_find(name, settings), settings)
 
 
-def load_part(name: str, settings: DataSettings, test: bool) -> tuple[Split, tuple[str, ...], bool]:
+def load_part(
+    name: str, settings: DataSettings, test: bool, nested: bool = False, say: Callable[[str], None] = lambda text: None
+) -> tuple[Split, tuple[str, ...], bool]:
     """One part of a data set as it is: images and labels, class names, and whether mirrored images keep their class.
+
+    `nested`: sub-folders of a class folder are classes of their own. `say` is told what is left out.
 
     The training images; or those to test with, which are all images where a data set has no test part of its own.
     Nothing is held out, nothing is kept in the cache.
@@ -36,15 +42,17 @@ def load_part(name: str, settings: DataSettings, test: bool) -> tuple[Split, tup
     place = Path(name)
     if name not in DATASETS and place.is_dir() and count_images(place) and not class_folders(place):
         raise ValueError(f"{name}: images without labels cannot be learned; put them into one folder per class")
-    found = _find(name, settings)
+    found = _find(name, settings, nested)
     if isinstance(found, Dataset):
         dataset = settle(found, settings)
         return dataset.test if test else dataset.train, dataset.class_names, dataset.mirror
-    found = without_broken(found) if settings.broken == "skip" else found
-    return found.test if test and found.test is not None else found.train, found.class_names, True
+    part = found.test if test and found.test is not None else found.train
+    for note in found.notes:
+        say(note)
+    return part, found.class_names, True
 
 
-def _find(name: str, settings: DataSettings) -> Found | Dataset:
+def _find(name: str, settings: DataSettings, nested: bool | None = None) -> Found | Dataset:
     """Look for it: by name among one's data sets and in the Hub's caches, or where the path leads."""
     size, workers = settings.image_size or FILES_SIZE, settings.workers
     if name in DATASETS:
@@ -54,18 +62,30 @@ def _find(name: str, settings: DataSettings) -> Found | Dataset:
         return load_hub(name, size, workers, columns)
     place = Path(name) if Path(name).exists() else own_folder(name)
     if place is None:
-        known = ", ".join(DATASETS)
-        raise ValueError(
-            f"unknown data set {name!r}; known: {known}, hf:owner/name, a folder in SCAIL_DATA, or the path of an "
-            "existing folder or list file of images"
-        )
+        raise ValueError(_not_there(name))
     if is_packed(place):
         return load_packed(place, size, workers)
     if place.is_dir() and next(place.rglob("*.parquet"), None):
         return load_hub_folder(place, place.resolve().name, size, workers, columns)
     if is_manifest(place):
         return found_of(read_manifest(place), size, workers)
-    return load_files(place, size, workers)
+    return load_files(place, size, workers, nested)
+
+
+def _not_there(name: str) -> str:
+    """What is wrong with this name: mostly a path that was mistyped."""
+    place = Path(name).expanduser()
+    inside = [path.name for path in place.parent.iterdir()] if place.parent.is_dir() else []
+    near = [str(place.with_name(found)) for found in difflib.get_close_matches(place.name, inside, 1)]
+    near += difflib.get_close_matches(name, DATASETS, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    if len(Path(name).parts) > 1 or name.startswith((".", "~")):
+        parents = [str(parent) for parent in reversed(place.parents) if not parent.exists()]
+        return f"{name}: there is no such folder or list file" + (hint or (f": no {parents[0]}" if parents else ""))
+    return (
+        f"{name}: there is no such folder or list file here, and no data set of this name{hint or '.'} "
+        f"Expected a path, hf:owner/name, or one of {', '.join(DATASETS)}"
+    )
 
 
 def _find_known(name: str, settings: DataSettings, size: int) -> Found | Dataset:

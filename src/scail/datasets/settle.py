@@ -16,10 +16,11 @@ from scail.config import DataSettings
 from scail.datasets.dataset import Dataset, Found, Images, Split
 from scail.datasets.images.on_disk import ImageTable
 from scail.runtime.seeds import generator_for
-from scail.storage.cache import cache_dir, cached_tensors, keep
+from scail.storage.cache import IMAGES, cache_dir, cached_tensors, images_are_kept, keep
 
 Source = TypeVar("Source", Found, Dataset)
 _LARGEST_IN_MEMORY = 64  # pixels: beyond, regions of the original image are worth more than a scaled copy
+_KEPT = "decoded copies of its images are kept in the cache; `scail store ls` lists them, --no-image-cache keeps none"
 _MOST_IN_MEMORY = 2 * 2**30  # bytes. Fixed, not what this machine has: it decides how images are augmented
 
 
@@ -39,7 +40,8 @@ def settle(found: Found | Dataset, settings: DataSettings) -> Dataset:
     dataset = cut_down(dataset, settings.classes, settings.images_per_class)
     if settings.on_disk or (settings.on_disk is None and not _fits(dataset)):
         return dataset
-    return replace(dataset, train=_in_memory(dataset.train), test=_in_memory(dataset.test))
+    notes = (*dataset.notes, _KEPT) if images_are_kept() else dataset.notes
+    return replace(dataset, train=_in_memory(dataset.train), test=_in_memory(dataset.test), notes=notes)
 
 
 def _fits(dataset: Dataset) -> bool:
@@ -50,7 +52,9 @@ def _fits(dataset: Dataset) -> bool:
 
 def _in_memory(split: Split) -> Split:
     images = _table(split.images)
-    name = f"images-{hashlib.sha256(images.stamp()).hexdigest()[:16]}"
+    if not images_are_kept():
+        return Split(images.in_memory(), split.labels)
+    name = f"{IMAGES}{hashlib.sha256(images.stamp()).hexdigest()[:16]}"
     return Split(cached_tensors(name, lambda: {"images": images.in_memory()})["images"], split.labels)
 
 

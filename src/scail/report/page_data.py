@@ -19,9 +19,9 @@ _FEW_RUNS = 6
 """With more runs than this in a page, ranked weights are of the last state only."""
 
 
-def page_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """Everything that the page draws, as plain values."""
-    room = Room()
+def page_data(comparisons: Sequence[Comparison], thumbnails: bool = True) -> dict[str, Any]:
+    """Everything that the page draws, as plain values; perhaps without small pictures of exemplars."""
+    room = Room() if thumbnails else Room(pictures=0)
     runs = [run for one in comparisons for config in one.configurations for run in config.runs]
     return {
         "errorKinds": ERROR_KINDS,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from string import Template
+from typing import Any
 
 from scail.report.figures_grid import series
 from scail.report.grid import grid_table, is_recorded
@@ -29,8 +30,9 @@ _SECTIONS = {
 }  # fmt: skip
 
 
-def write_page(comparisons: Sequence[Comparison], notes: Sequence[str] = ()) -> str:
-    """The page as text. `notes` stand at its top."""
+def write_page(comparisons: Sequence[Comparison], notes: Sequence[str] = (), thumbnails: bool = True) -> str:
+    """The page as text. `notes` stand at its top. `thumbnails`: whether it may hold small pictures of exemplars."""
+    data = page_data(comparisons, thumbnails)
     configurations = [config for one in comparisons for config in one.configurations]
     several = len(configurations) > 1
     script = "(() => {\n'use strict';\n" + "\n".join(map(_file, _SCRIPTS)) + "})();"
@@ -50,9 +52,19 @@ def write_page(comparisons: Sequence[Comparison], notes: Sequence[str] = ()) -> 
         results_title="Results" if not several else "Results by configuration",
         results="".join(_result(n, config, comparisons, several) for n, config in enumerate(configurations)),
         provenance=provenance(comparisons),
-        footer="Written by scail from results on disk. This page needs no network.",
-        data=embedded(page_data(comparisons)),
+        footer=f"Written by scail from results on disk. This page needs no network. {_pictures(data)}",
+        data=embedded(data),
     )
+
+
+def _pictures(data: Mapping[str, Any]) -> str:
+    """Whoever passes the page on must know whether the images that were learned are in it."""
+    if any(one["sheets"] for run in data["runs"] for one in run["exemplars"]):
+        return (
+            "It holds small pictures of images that were learned, under Memory. "
+            "<code>scail report --no-thumbnails</code> writes it without them."
+        )
+    return "It holds no pictures of images that were learned."
 
 
 def _file(name: str) -> str:

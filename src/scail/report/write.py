@@ -33,10 +33,12 @@ def write_report(
     runs: Results | str | Path | Sequence[Results | str | Path],
     out: str | Path | None = None,
     formats: Sequence[str] = ("pdf", "svg", "png"),
+    thumbnails: bool = True,
 ) -> Path:
     """Page, figures and tables of runs (results, or folders of `scail run` and `scail grid`); gives the page's path.
 
-    `out`: where they go; None: into the run's own folder, if there is only one. No `formats`: no figures.
+    `out`: where they go; None: into the run's own folder, if there is only one. No `formats`: no figures. Without
+    `thumbnails` the page shows no pictures.
     """
     several = [runs] if isinstance(runs, Results | str | Path) else [*runs]
     places = [one.directory if isinstance(one, Results) else Path(one) for one in several]
@@ -47,7 +49,7 @@ def write_report(
     out = places[0] if out is None else Path(out)
     check_place(out)
     comparisons = compare(read_runs(places))
-    page = write_page(comparisons, unfinished(places))
+    page = write_page(comparisons, unfinished(places), thumbnails)
     out.mkdir(parents=True, exist_ok=True)
     (out / "tables").mkdir(exist_ok=True)
     for table in tables_of(comparisons):
@@ -60,14 +62,14 @@ def write_report(
     return out / "report.html"
 
 
-def write_end(run: Path, seeds: Sequence[Path] = ()) -> Path:
+def write_end(run: Path, seeds: Sequence[Path] = (), thumbnails: bool = True) -> Path:
     """What a run leaves when it ends: the paper's figures (of each seed), the page, then the table; gives the page.
 
     Where the table is, all of it is there.
     """
     for one in seeds or [run]:
         write_figures(read_report_run(one), one / "figures", ["png"], PAPERS)
-    page = write_page_of(run)
+    page = write_page_of(run, thumbnails)
     _write_table(run)
     return page
 
@@ -81,10 +83,10 @@ def _write_table(run: Path) -> None:
         write_text(run / "table.md", "\n".join(texts))
 
 
-def write_page_of(place: Path) -> Path:
+def write_page_of(place: Path, thumbnails: bool = True) -> Path:
     """The page alone, into a run's or a grid's own folder."""
     page = place / "report.html"
-    write_text(page, write_page(compare(read_runs([place])), unfinished([place])))
+    write_text(page, write_page(compare(read_runs([place])), unfinished([place]), thumbnails))
     return page
 
 

@@ -149,7 +149,7 @@ def test_columns_are_found_or_asked_for(tmp_path):
         ),
         ("vggface2", "put train/<identity>/.*scail prepare vggface2 SRC .*data/vggface2"),
         ("landmarks", "put train.csv of Google Landmarks version 1"),
-        ("nowhere", "unknown data set 'nowhere'; known: glyphs"),
+        ("nowhere", "nowhere: there is no such folder or list file here, and no data set of this name"),
         ("hf:a/b--c..d/x", "expected hf:owner/name|nothing is fetched"),
     ],
 )

@@ -22,17 +22,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scail.classifier.folder.files import locked, unfinished
-    from scail.classifier.folder.read import Look, look, read_model
+    from scail.classifier.folder.read import Look, look, read_before, read_model
     from scail.classifier.folder.record import DamagedModel, FolderError
     from scail.classifier.folder.write import sweep, write_model
 
 __all__ = [
-    "DamagedModel", "FolderError", "Look", "locked", "look", "read_model", "sweep", "unfinished", "write_model",
+    "DamagedModel", "FolderError", "Look", "locked", "look", "read_before", "read_model", "sweep", "unfinished",
+    "write_model",
 ]  # fmt: skip
 
 _HOMES = {
     "DamagedModel": "record", "FolderError": "record", "Look": "read", "locked": "files", "look": "read",
-    "read_model": "read", "sweep": "write", "unfinished": "files", "write_model": "write",
+    "read_before": "read", "read_model": "read", "sweep": "write", "unfinished": "files", "write_model": "write",
 }  # fmt: skip
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+import re
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from scail.classifier.folder.record import (
     digest_of_record,
     read_record,
 )  # fmt: skip
+from scail.classifier.inputs import NumberLabel
 from scail.classifier.odds import Odds
-from scail.classifier.settings import Settings, check_method
+from scail.classifier.settings import Change, Settings, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
 from scail.config.former import FORMER_METHODS
 from scail.heads.strangeness import Familiar
@@ -42,6 +44,8 @@ class ClassRecord:
     exemplars: tuple[str, ...]
     """Hashes of its exemplars, best first."""
     held_out: tuple[str, ...]
+    number: bool = False
+    """Whether its label was given as a whole number."""
 
     @property
     def folder(self) -> str:
@@ -80,27 +84,52 @@ class Manifest:
     """What scores are as odds."""
     familiar: Familiar | None = None
     """The scale of strangeness; None: nothing is unknown."""
+    change: Change | None = None
+    """What the last change was."""
+    before: Manifest | None = None
+    """The model before it, without pictures of its own: those that it names are pictures of the present one."""
+    gone: int = 0
+    """Pictures that it had and that are kept no more."""
 
     def files(self) -> set[str]:
         """Every file that it names, relative to the folder."""
-        found = {self.network.name, self.evidence.name, *(file.name for file in self.features)}
+        found = self.numbers() | (self.before.numbers() if self.before else set())
         found |= {self.answer.name} if self.answer else set()
         for one in self.classes:
             found |= {f"exemplars/{one.folder}/{digest}.png" for digest in one.exemplars}
             found |= {f"held-out/{one.folder}/{digest}.png" for digest in one.held_out}
         return found
 
+    def numbers(self) -> set[str]:
+        """Its files of tensors."""
+        return {self.network.name, self.evidence.name, *(file.name for file in self.features)}
+
+    def pictures(self) -> dict[str, str]:
+        """Where each picture is, by its hash."""
+        return {Path(name).stem: name for name in sorted(self.files()) if name.endswith(".png")}
+
 
 def to_bytes(manifest: Manifest) -> bytes:
     """The manifest as it is written."""
-    record = {FORMAT_KEY: FORMAT, **asdict(manifest)}
+    record = _record_of(manifest)
+    record["sha256"] = digest_of_record(record)
+    return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _record_of(manifest: Manifest) -> dict[str, Any]:
+    """As JSON. Of the model before, the history is but a number where the present one goes on from it."""
+    record = {FORMAT_KEY: FORMAT, **asdict(replace(manifest, before=None))}
     experiment = manifest.settings.experiment.record()
     kept = _KEPT | schedules_in(experiment).keys()
     record["settings"]["experiment"] = {name: value for name, value in experiment.items() if name in kept}
     for one, said in zip(manifest.classes, record["classes"], strict=True):
         said["folder"] = one.folder
-    record["sha256"] = digest_of_record(record)
-    return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
+    if manifest.before is not None:
+        count = len(manifest.before.history)
+        record["before"] = _record_of(manifest.before)
+        if manifest.before.history == manifest.history[:count]:
+            record["before"]["history"] = count
+    return record
 
 
 def read_manifest(root: Path) -> tuple[Manifest, bytes]:
@@ -116,7 +145,8 @@ def read_manifest(root: Path) -> tuple[Manifest, bytes]:
         raise DamagedModel(f"{root / MANIFEST}: {error or type(error).__name__}; restore it from a copy") from error
 
 
-def _parse(record: Any) -> Manifest:
+def _parse(record: Any, present: Manifest | None = None) -> Manifest:
+    """`present`: the manifest that names this one as the one before it."""
     classes = tuple(_class(one) for one in decode(list, record["classes"], "classes"))
     names = [one.name for one in classes]
     if not names or len(set(names)) != len(names):
@@ -130,7 +160,7 @@ def _parse(record: Any) -> Manifest:
         network=_tensor_file(record["network"], "network"),
         evidence=_tensor_file(record["evidence"], "evidence"),
         calls=_count(record["calls"], "calls"),
-        history=tuple(_history(one) for one in decode(list, record["history"], "history")),
+        history=_histories(record["history"], present),
         accuracy=_accuracy(record["accuracy"]),
         difference=_difference(record["difference"]),
         changed=_text(record["changed"], "changed"),
@@ -139,11 +169,21 @@ def _parse(record: Any) -> Manifest:
         answer=_tensor_file(record["answer"], "answer") if record.get("answer") else None,
         odds=decode(Odds, record.get("odds", {}), "odds"),
         familiar=_familiar(record.get("familiar")),
+        change=decode(Change | None, record.get("change"), "change"),
+        gone=_count(record.get("gone", 0), "gone"),
     )
+    if present is None and record.get("before") is not None:
+        manifest = replace(manifest, before=_parse(record["before"], manifest))
     kept = sum(len(one.exemplars) + len(one.held_out) for one in classes)
     if kept > manifest.settings.memory:
         raise DamagedModel(f"{kept} images are kept, more than the memory of {manifest.settings.memory}")
     return manifest
+
+
+def _histories(records: Any, present: Manifest | None) -> tuple[dict[str, Any], ...]:
+    if present is not None and isinstance(records, int):
+        return present.history[: _count(records, "history")]
+    return tuple(_history(one) for one in decode(list, records, "history"))
 
 
 def _history(record: Any) -> dict[str, Any]:
@@ -192,14 +232,17 @@ def _difference(record: Any) -> dict[str, Any] | None:
 
 
 def _class(record: Any) -> ClassRecord:
-    name = _text(record["name"], "name")
+    name, number = _text(record["name"], "name"), decode(bool, record.get("number", False), "number")
+    if number and not re.fullmatch("-?[0-9]{1,30}", name):
+        raise DamagedModel(f"class {name[:50]!r}: expected a whole number")
     hashes = [decode(tuple[str, ...], record[key], key) for key in ("exemplars", "held_out")]
     for digest in (*hashes[0], *hashes[1]):
         if len(digest) != 32 or set(digest) - _HEX:
             raise DamagedModel(f"{digest[:50]!r}: expected a hash of 32 digits")
     if not CLASS_FOLDER.fullmatch(class_folder(name)) or record.get("folder") != class_folder(name):
         raise DamagedModel(f"class {name[:50]!r}: its folder is not the one of its name")
-    return ClassRecord(name, decode(int, record["first_state"], "first_state"), *hashes)
+    first_state = decode(int, record["first_state"], "first_state")
+    return ClassRecord(NumberLabel(name) if number else name, first_state, hashes[0], hashes[1], number)
 
 
 def _tensor_file(record: Any, kind: str) -> TensorFile:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
@@ -16,6 +17,8 @@ from scail.classifier.folder.manifest import Manifest, TensorFile, read_manifest
 from scail.classifier.folder.pictures import read_png
 from scail.classifier.folder.record import TRIES, DamagedModel, FolderError, read_checked
 from scail.classifier.model import Kept, Model, Seen
+from scail.classifier.settings import Change
+from scail.classifier.undoing import Before
 from scail.datasets.images.on_disk import in_threads
 from scail.exemplars import Memory
 from scail.heads import Evidence
@@ -49,8 +52,10 @@ def look(root: Path) -> Look:
     return Look(manifest, hashlib.sha256(data).hexdigest(), size)
 
 
-def read_model(root: Path, pictures: bool = True) -> tuple[Model, str]:
+def read_model(root: Path, pictures: bool = True, without: Collection[str] = ()) -> tuple[Model, str]:
     """The model, every file checked, and its stamp. Without `pictures` it can classify but not learn.
+
+    `without`: hashes of pictures that somebody has deleted; they are let go.
 
     A learn that ends meanwhile takes away files that the old manifest named: then all of it is read again.
     """
@@ -58,21 +63,47 @@ def read_model(root: Path, pictures: bool = True) -> tuple[Model, str]:
     for _ in range(TRIES):
         manifest, data = read_manifest(root)
         try:
-            return _read(root, manifest, pictures), hashlib.sha256(data).hexdigest()
+            found = _read(root, manifest, pictures, without=without)
+            return _let_go(found, manifest, without) if without else found, hashlib.sha256(data).hexdigest()
         except FileNotFoundError as error:
             if read_manifest(root)[1] == data:
-                raise DamagedModel(f"{root / str(error.filename)}: is missing; restore it from a copy") from error
+                raise _missing(root, manifest, str(error.filename)) from error
         except OSError as error:
             raise DamagedModel(f"{root / str(error.filename)}: {error.strerror or error}") from error
     raise FolderError(f"{root}: changes faster than it can be read; try again")
 
 
-def _read(root: Path, manifest: Manifest, pictures: bool) -> Model:
+def read_before(root: Path) -> tuple[Before | None, Change | None]:
+    """What the model was before its last change, as far as it is kept, and what that change was. Hold the lock."""
+    manifest = read_manifest(Path(root))[0]
+    if manifest.before is None:
+        return None, manifest.change
+    try:
+        found = _read(Path(root), manifest.before, True, manifest.pictures())
+    except FileNotFoundError as error:
+        raise _missing(root, manifest, str(error.filename)) from error
+    return Before(found, manifest.gone), manifest.change
+
+
+def _missing(root: Path, manifest: Manifest, name: str) -> DamagedModel:
+    """Of a picture that somebody deleted, it also says how to take it out."""
+    told = f"{root / name}: is missing; restore it from a copy"
+    for one in manifest.classes:
+        if name.split("/")[-2:-1] == [one.folder]:
+            told += f", or take it out of the model: scail forget {shlex.join([str(root), one.name])} --images {name}"
+    return DamagedModel(told)
+
+
+def _read(
+    root: Path, manifest: Manifest, pictures: bool, places: Mapping[str, str] | None = None,
+    without: Collection[str] = (),
+) -> Model:  # fmt: skip
+    """`places`: where pictures are, by their hashes; None: where this manifest has them."""
     settings, classes = manifest.settings, manifest.classes
     network = _network(root, manifest, _tensors(root, manifest.network))
     kept = [
-        _kept(root, manifest, kind, places, pictures)
-        for kind, places in (("exemplars", settings.exemplar_places), ("held-out", settings.held_out_places))
+        _kept(root, manifest, kind, most, pictures, places, without)
+        for kind, most in (("exemplars", settings.exemplar_places), ("held-out", settings.held_out_places))
     ]
     tensors = _tensors(root, manifest.evidence)
     carried = {name.removeprefix("carried."): t for name, t in tensors.items() if name.startswith("carried.")}
@@ -96,6 +127,31 @@ def _read(root: Path, manifest: Manifest, pictures: bool) -> Model:
         familiar=manifest.familiar,
         seen=tuple(_seen(root, file, len(classes), network.feature_size) for file in manifest.features if pictures),
     )
+
+
+def _let_go(model: Model, manifest: Manifest, digests: Collection[str]) -> Model:
+    """The model without these pictures, which are not there; the numbers of them that are known go too."""
+    kept = list[Kept]()
+    for of, lists in (
+        (model.exemplars, [one.exemplars for one in manifest.classes]),
+        (model.held_out, [one.held_out for one in manifest.classes]),
+    ):
+        stay = torch.tensor([digest not in digests for hashes in lists for digest in hashes], dtype=torch.bool)
+        rows = tuple(rows[stay[rows]] for rows in of.memory.exemplars)
+        kept.append(Kept.chosen(of.images, Memory(of.memory.budget, rows)))
+    stay = torch.tensor([d not in digests for one in manifest.classes for d in one.exemplars], dtype=torch.bool)
+    evidence, carried = model.learned.evidence, dict(model.learned.carried)
+    if evidence.moments is not None and not model.seen:
+        gone = evidence.exemplar_features_ED[~stay], evidence.exemplar_labels_E[~stay]
+        evidence = replace(evidence, moments=evidence.moments.without(*gone))
+        assert evidence.moments is not None
+        carried |= evidence.moments.to_carry()
+    evidence = replace(
+        evidence, exemplar_features_ED=evidence.exemplar_features_ED[stay],
+        exemplar_labels_E=evidence.exemplar_labels_E[stay],
+    )  # fmt: skip
+    learned = replace(model.learned, memory=kept[0].memory, evidence=evidence, carried=carried)
+    return replace(model, learned=learned, exemplars=kept[0], held_out=kept[1])
 
 
 def _tensors(root: Path, file: TensorFile) -> dict[str, Tensor]:
@@ -122,17 +178,27 @@ def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Netw
         raise DamagedModel(f"{root / manifest.network.name}: {error}") from error
 
 
-def _kept(root: Path, manifest: Manifest, kind: str, places: int, pictures: bool) -> Kept:
+def _kept(
+    root: Path, manifest: Manifest, kind: str, most: int, pictures: bool, places: Mapping[str, str] | None,
+    without: Collection[str],
+) -> Kept:  # fmt: skip
     shape = manifest.settings.shape
     names = [one.exemplars if kind == "exemplars" else one.held_out for one in manifest.classes]
-    if sum(map(len, names)) > places:
-        raise DamagedModel(f"{root}: {sum(map(len, names))} images in {kind}, expected at most {places}")
+    if sum(map(len, names)) > most:
+        raise DamagedModel(f"{root}: {sum(map(len, names))} images in {kind}, expected at most {most}")
     rows = torch.arange(sum(map(len, names))).split([len(hashes) for hashes in names])
-    memory = Memory(places, tuple(rows))
+    memory = Memory(most, tuple(rows))
     if not pictures:
         return Kept(torch.empty(0, shape.channels, shape.height, shape.width, dtype=torch.uint8), memory)
     files = [f"{kind}/{one.folder}/{d}.png" for one, of in zip(manifest.classes, names, strict=True) for d in of]
-    images = list(in_threads(lambda name: read_png(root, name, shape), files, os.cpu_count() or 1))
+    if places is not None:
+        files = [places.get(Path(name).stem, name) for name in files]
+    nothing = torch.zeros(shape.channels, shape.height, shape.width, dtype=torch.uint8)  # in place of what is let go
+
+    def read(name: str) -> Tensor:
+        return nothing if Path(name).stem in without else read_png(root, name, shape)
+
+    images = list(in_threads(read, files, os.cpu_count() or 1))
     empty = torch.empty(0, shape.channels, shape.height, shape.width, dtype=torch.uint8)
     return Kept(torch.stack(images) if images else empty, memory)
 

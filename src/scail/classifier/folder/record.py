@@ -80,6 +80,7 @@ def read_inside(root: Path, name: str, most: int) -> bytes:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise FolderError(f"{root / name}: a symbolic link or a file on the way; none is followed") from None
+        error.filename = name  # the whole way to it
         raise
     finally:
         os.close(descriptor)

@@ -6,8 +6,10 @@ import contextlib
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,55 +29,78 @@ from scail.classifier.folder.files import (
 from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, read_manifest, to_bytes
 from scail.classifier.folder.pictures import digest_of, to_png
 from scail.classifier.folder.record import MANIFEST, TENSOR_FILE, FolderError
+from scail.classifier.inputs import NumberLabel
 from scail.classifier.model import Kept, Model, Seen
+from scail.classifier.settings import Change
+from scail.classifier.undoing import Before
 from scail.datasets.images.on_disk import in_threads
 from scail.heads.evidence import TENSORS
 from scail.storage import atomic
 from scail.storage.atomic import flush, write_bytes
 
 
-def write_model(root: Path, model: Model) -> str:
-    """Put this model in place of what was there; gives its stamp. Hold the lock meanwhile."""
+def write_model(root: Path, model: Model, change: Change = "save", before: Before | None = None) -> str:
+    """Put this model in place of what was there; gives its stamp. Hold the lock meanwhile.
+
+    `change`: what was done to it; `before`: what it was before that, so that it can be taken back.
+    """
     root = Path(root)
     with clear_errors(root):
         prepare(root)
-        learned = model.learned
-        tensors = {name: getattr(learned.evidence, name) for name in TENSORS}
-        tensors |= {f"carried.{name}": tensor for name, tensor in learned.carried.items()}
+        written = dict[int, TensorFile]()
         with ThreadPoolExecutor(1) as aside:
             writing = aside.submit(lambda: [_write_pictures(root, kind, model, kept) for kind, kept in _kinds(model)])
-            network = _write_tensors(root, "network", learned.network.state_dict())
-            evidence = _write_tensors(root, "evidence", tensors)
-            features = tuple(_write_tensors(root, "features", _tensors_of(seen)) for seen in model.seen)
             answer = _write_answer(root, model)
-            pictures = writing.result()
-        manifest = Manifest(
-            settings=model.settings,
-            classes=tuple(
-                ClassRecord(name, int(first), tuple(exemplars), tuple(held_out))
-                for name, first, exemplars, held_out in zip(
-                    model.classes, learned.evidence.first_state_C, *pictures, strict=True
-                )
-            ),
-            network=network,
-            evidence=evidence,
-            calls=model.calls,
-            history=model.history,
-            accuracy=model.accuracy,
-            difference=model.difference,
-            changed=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            scail=version("scail"),
-            answer=answer,
-            features=features,
-            odds=model.odds,
-            familiar=model.familiar,
-        )
+            manifest = _write_numbers(root, model, writing.result, written)
+        manifest = replace(manifest, answer=answer, change=change)
+        if before is not None:
+            hashes = [_hashes(kept) for _, kept in _kinds(before.model)]
+            former = _write_numbers(root, before.model, lambda: hashes, written)
+            manifest = replace(manifest, before=former, gone=before.gone)
         data = to_bytes(manifest)
         flush(root)
         write_bytes(root / MANIFEST, data)  # from here on it is the new model
         flush(root)
         sweep(root)
     return hashlib.sha256(data).hexdigest()
+
+
+def _write_numbers(
+    root: Path, model: Model, pictures: Callable[[], list[list[list[str]]]], written: dict[int, TensorFile]
+) -> Manifest:
+    """All but pictures and the file that answers. `written`: files of the same tensors, by their ids."""
+    learned = model.learned
+    tensors = {name: getattr(learned.evidence, name) for name in TENSORS}
+    tensors |= {f"carried.{name}": tensor for name, tensor in learned.carried.items()}
+
+    def once(kind: str, of: object, values: Callable[[], dict[str, Tensor]]) -> TensorFile:
+        if id(of) not in written:
+            written[id(of)] = _write_tensors(root, kind, values())
+        return written[id(of)]
+
+    network = once("network", learned.network, learned.network.state_dict)
+    evidence = _write_tensors(root, "evidence", tensors)
+    features = tuple(once("features", seen, partial(_tensors_of, seen)) for seen in model.seen)
+    return Manifest(
+        settings=model.settings,
+        classes=tuple(
+            ClassRecord(name, int(first), tuple(exemplars), tuple(held_out), isinstance(name, NumberLabel))
+            for name, first, exemplars, held_out in zip(
+                model.classes, learned.evidence.first_state_C, *pictures(), strict=True
+            )
+        ),
+        network=network,
+        evidence=evidence,
+        calls=model.calls,
+        history=model.history,
+        accuracy=model.accuracy,
+        difference=model.difference,
+        changed=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        scail=version("scail"),
+        features=features,
+        odds=model.odds,
+        familiar=model.familiar,
+    )
 
 
 def _kinds(model: Model) -> list[tuple[str, Kept]]:
@@ -110,15 +135,18 @@ def _tensors_of(seen: Seen) -> dict[str, Tensor]:
     return {f.name: getattr(seen, f.name) for f in fields(Seen)}
 
 
+def _hashes(kept: Kept) -> list[list[str]]:
+    """Of the pictures of each class."""
+    return [[digest_of(kept.images[row]) for row in rows.tolist()] for rows in kept.memory.exemplars]
+
+
 def _write_pictures(root: Path, kind: str, model: Model, kept: Kept) -> list[list[str]]:
     """For each class the hashes of its pictures. One that is there already is left: its name is its content."""
-    found, missing = [], dict[Path, int]()
-    for name, rows in zip(model.classes, kept.memory.exemplars, strict=True):
+    found, missing = _hashes(kept), dict[Path, int]()
+    for name, hashes, rows in zip(model.classes, found, kept.memory.exemplars, strict=True):
         folder = root / kind / class_folder(name)
-        hashes = [digest_of(kept.images[row]) for row in rows.tolist()]
         paths = [folder / f"{digest}.png" for digest in hashes]
         missing |= {path: row for path, row in zip(paths, rows.tolist(), strict=True) if not path.exists()}
-        found.append(hashes)
     folders = {path.parent for path in missing}
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)

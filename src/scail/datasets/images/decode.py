@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 
@@ -16,7 +18,12 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 DECODE_VERSION = 2  # raise it when a change gives other pixels: decoded images are then made again
+HEIF, READ_BY_PILLOW = {".heic", ".heif"}, {".avif"}
+"""Endings of images that not every installation reads: the extra heif, and Pillow from 11.3 on."""
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+ENDINGS |= HEIF if find_spec("pillow_heif") else set()
+ENDINGS |= READ_BY_PILLOW if find_spec("PIL._avif") else set()
+_HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 MOST_PIXELS = 89_478_485  # Pillow's own limit, a quarter of a gigabyte in colour: what is larger is taken for an attack
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # an error here, not a warning
 _ORIENTATION = 0x0112
@@ -35,10 +42,31 @@ class BrokenImage(ValueError):
     """An image that cannot be read: truncated, not an image, or too large to be one."""
 
 
+def open_image(file: str | Path | BytesIO) -> Image.Image:
+    """Begin to read an image. What reads HEIF is loaded when the first such file comes."""
+    if isinstance(file, BytesIO):
+        head = file.getbuffer()[:12].tobytes()
+    else:
+        with Path(file).open("rb") as opened:
+            head = opened.read(12)
+    if head[4:8] == b"ftyp" and head[8:] in _HEIF_BRANDS:
+        _read_heif()
+    return Image.open(file)
+
+
+@cache
+def _read_heif() -> None:
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        raise ValueError("HEIC and HEIF need another package: pip install 'scail[heif]'") from None
+    register_heif_opener()
+
+
 def read_region(image: str | Path | bytes, choose: Callable[[int, int], Box], size: int) -> NDArray[np.uint8]:
     """size x size x 3: the region that `choose(width, height)` picks, scaled."""
     try:
-        with Image.open(BytesIO(image) if isinstance(image, bytes) else image) as opened:
+        with open_image(BytesIO(image) if isinstance(image, bytes) else image) as opened:
             width, height = opened.size
             _check_size(opened)
             left, top, right, bottom = choose(width, height)
@@ -59,7 +87,7 @@ def read_region(image: str | Path | bytes, choose: Callable[[int, int], Box], si
 
 def open_turned(file: Path | BytesIO, smallest: int | None = None) -> Image.Image:
     """The whole image in colour, turned as its EXIF data say; a JPEG perhaps decoded at `smallest` pixels a side."""
-    with Image.open(file) as opened:
+    with open_image(file) as opened:
         _check_size(opened)
         if smallest is not None:
             opened.draft(None, (smallest, smallest))

@@ -13,16 +13,23 @@ import torch
 from scail.datasets.dataset import Found, Split
 from scail.datasets.images.decode import ENDINGS
 from scail.datasets.images.on_disk import table_of_files
+from scail.datasets.omitted import Omitted, unread_in
 
+_NO_CLASS = (".", "__MACOSX")
 _TEST_NAMES = ("test", "val", "validation")
 Labelled = tuple[Path, str]
 
 
-def load_files(place: Path, size: int, workers: int) -> Found:
-    """The images of a folder or list file."""
-    train, test = _of_list(place) if place.is_file() else _of_folder(place)
+def load_files(place: Path, size: int, workers: int, nested: bool | None = None) -> Found:
+    """The images of a folder or list file.
+
+    `nested`: sub-folders of a class are classes, as shoes/red; None: the caller has no choice.
+    """
+    omitted = Omitted()
+    train, test = _of_list(place) if place.is_file() else _of_folder(place, omitted, bool(nested))
     if not train:
-        raise ValueError(f"{place}: no images found ({', '.join(sorted(ENDINGS))}) in folders of classes")
+        left = f"; {unread_in(place)}" if place.is_dir() and unread_in(place) else ""
+        raise ValueError(f"{place}: no images found ({', '.join(sorted(ENDINGS))}) in folders of classes{left}")
     names = tuple(sorted({label for _, label in train}))
     strange = sorted({label for _, label in test} - set(names))
     if strange:
@@ -34,28 +41,38 @@ def load_files(place: Path, size: int, workers: int) -> Found:
         return Split(table_of_files([str(path) for path, _ in pairs], size, workers), labels)
 
     return Found(
-        place.resolve().stem, names, split(train), split(test) if test else None, "its own test images" if test else ""
-    )
+        place.resolve().stem, names, split(train), split(test) if test else None,
+        "its own test images" if test else "", notes=omitted.notes({*names}, nested is not None),
+    )  # fmt: skip
 
 
-def _of_folder(place: Path) -> tuple[list[Labelled], list[Labelled]]:
+def _of_folder(place: Path, omitted: Omitted, nested: bool) -> tuple[list[Labelled], list[Labelled]]:
     inner = {
         child.name: child for child in sorted(place.iterdir()) if child.is_dir() and not child.name.startswith(".")
     }
     test = next((inner[name] for name in _TEST_NAMES if name in inner), None)
     if "train" in inner and test is not None:
-        return _classes_of(inner["train"]), _classes_of(test)
-    return _classes_of(place), []
+        return _classes_of(inner["train"], omitted, nested), _classes_of(test, omitted, nested)
+    return _classes_of(place, omitted, nested), []
 
 
-def _classes_of(place: Path) -> list[Labelled]:
+def _classes_of(place: Path, omitted: Omitted, nested: bool) -> list[Labelled]:
     """Every image below each class folder, in a fixed order."""
+    folders = [
+        folder for folder in sorted(place.iterdir()) if folder.is_dir() and not folder.name.startswith(_NO_CLASS)
+    ]
+    if not nested:
+        return [
+            (path, folder.name)
+            for folder in folders
+            for path in sorted(folder.rglob("*"))
+            if omitted.takes(path, folder.name, folder)
+        ]
+    pairs = [(path, folder) for folder in folders for path in sorted(folder.rglob("*"))]
     return [
-        (path, folder.name)
-        for folder in sorted(place.iterdir())
-        if folder.is_dir() and not folder.name.startswith(".")
-        for path in sorted(folder.rglob("*"))
-        if path.suffix.lower() in ENDINGS
+        (path, path.parent.relative_to(place).as_posix())
+        for path, folder in pairs
+        if omitted.takes(path, folder.name, path.parent)
     ]
 
 

@@ -41,7 +41,7 @@ function showMemory() {
     });
     const refresh = (state) => {
       byId("memory-note").textContent = `After state ${state}: ${sum(counts[state]).toLocaleString("en")} images of ${counts[state].length} classes in a memory of ${memory.toLocaleString("en")}.`
-        + (one.leftOut ? " Thumbnails are left out of this page for its size; the run's folder exemplars/ has them." : "");
+        + (one.leftOut ? " Thumbnails are left out of this page; the run's folder exemplars/ has them." : "");
       showClasses(one, state, origin);
     };
     const names = ["all states", ...sizes.map((size, s) => `state ${s} (${size})`)];

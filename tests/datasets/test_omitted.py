@@ -1,0 +1,85 @@
+"""Nothing in a folder of images is left out in silence."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from PIL import Image
+
+from scail.classifier.answering import read_picture
+from scail.config import DataSettings
+from scail.datasets import load_dataset, load_part
+from scail.datasets.images import decode
+from tests.cli.test_learn import QUICK, run, write_images
+
+__all__ = ["run"]  # a fixture
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = write_images(tmp_path / "data", "ant", "bee")
+    for name in ("ant/film.mov", "ant/notes.txt", "ant/._0.png", "ant/Thumbs.db", "ant/.DS_Store", "bird/song.mp3"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(b"no image")
+    return root
+
+
+def notes_of(root, nested=False):
+    told = []
+    _, names, _ = load_part(str(root), DataSettings(), False, nested, told.append)
+    return names, "\n".join(told)
+
+
+def test_what_is_left_out_is_counted_and_the_first_is_named(folder):
+    names, said = notes_of(folder)
+    assert names == ("ant", "bee")
+    assert "1 class folder(s) have no image that can be read, and are left out: bird (.mp3)" in said
+    assert "3 files are left out, which are not images by their endings: 1 .mov, 1 .txt, 1 .mp3" in said
+    assert f"the first: {folder / 'ant' / 'film.mov'}" in said
+    assert "2 files that the system left there (._*, Thumbs.db) are ignored" in said
+    assert "bird" in " ".join(load_dataset(str(folder), DataSettings(image_size=8)).notes)  # scail run tells it, too
+
+
+def test_a_folder_of_images_alone_has_nothing_to_say(tmp_path):
+    assert notes_of(write_images(tmp_path / "data", "ant"))[1] == ""
+
+
+def test_sub_folders_are_told_or_become_classes(tmp_path):
+    root = write_images(tmp_path / "data", "ant")
+    write_images(root / "shoes", "red", "blue")
+    names, said = notes_of(root)
+    assert names == ("ant", "shoes") and "images in sub-folders of shoes (blue, red) count as shoes" in said
+    assert "--sub-folders classes" in said
+    assert notes_of(root, nested=True) == (("ant", "shoes/blue", "shoes/red"), "")
+
+
+def test_learn_tells_and_counts_what_it_skips(folder, run, tmp_path):
+    (folder / "ant" / "bad.jpg").write_bytes(b"no image")
+    code, _, error = run("learn", tmp_path / "m", folder, *QUICK, "--broken", "skip")
+    assert code == 0 and "bird (.mp3)" in error
+    assert f"1 of 11 images cannot be read and are left out, the first: {folder / 'ant' / 'bad.jpg'}" in error
+    code, said, error = run("predict", tmp_path / "m", folder / "bee", folder / "ant", "--top", "1")
+    assert code == 2 and "2 files are left out" in error and len(said.splitlines()) == 10
+
+
+def test_heic_and_avif_are_read_and_the_message_names_the_extra(tmp_path, monkeypatch):
+    heif = pytest.importorskip("pillow_heif", reason="pillow-heif is not installed")
+    picture = Image.new("RGB", (32, 16), (200, 30, 30))
+    (tmp_path / "data" / "a").mkdir(parents=True)
+    heif.from_pillow(picture).save(tmp_path / "data" / "a" / "x.heic")
+    found = read_picture(tmp_path / "data" / "a" / "x.heic")
+    assert found.shape == (16, 32, 3) and abs(found.mean((0, 1)) - (200, 30, 30)).max() < 12
+    if ".avif" in decode.ENDINGS:
+        picture.save(tmp_path / "data" / "a" / "y.avif")
+        assert read_picture(tmp_path / "data" / "a" / "y.avif").shape == (16, 32, 3)
+    assert len(load_part(str(tmp_path / "data"), DataSettings(), False)[0]) >= 1
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    decode._read_heif.cache_clear()
+    with pytest.raises(decode.BrokenImage, match=r"pip install 'scail\[heif\]'"):
+        read_picture(tmp_path / "data" / "a" / "x.heic")
+    monkeypatch.setattr(decode, "ENDINGS", decode.ENDINGS - decode.HEIF)
+    monkeypatch.setattr("scail.datasets.scan.ENDINGS", decode.ENDINGS - decode.HEIF)
+    (tmp_path / "data" / "b").mkdir()
+    picture.save(tmp_path / "data" / "b" / "z.png")
+    assert "1 .heic" in notes_of(tmp_path / "data")[1] and "pip install 'scail[heif]'" in notes_of(tmp_path / "data")[1]
