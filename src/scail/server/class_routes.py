@@ -14,6 +14,7 @@ from scail.server.service import Service
 from scail.server.shapes import ClassesAnswer, ErrorAnswer, ExemplarsAnswer
 
 _FOR_A_DAY = {"Cache-Control": "private, max-age=86400, immutable"}  # its name is its content
+_FIRST = 6  # exemplars that are shown with the list of classes
 
 
 def class_routes(service: Service) -> APIRouter:
@@ -35,7 +36,8 @@ def class_routes(service: Service) -> APIRouter:
             said.append(
                 {
                     "name": one.name, "state": one.state, "since": one.since, "images": one.images,
-                    "exemplars": len(one.exemplars), "measured": measured, "right": right,
+                    "exemplars": len(one.exemplars),
+                    "first": [_url(digest) for digest in one.exemplars[:_FIRST]], "measured": measured, "right": right,
                 }
             )  # fmt: skip
         accuracy = (report or {}).get("accuracy") or {}
@@ -61,7 +63,7 @@ def class_routes(service: Service) -> APIRouter:
         found = next((one for one in model.classes if one.name == name), None) if model else None
         if found is None:
             raise Refused(404, f"class {name[:80]!r} is not known")
-        said = [{"id": digest, "url": f"/v1/exemplars/{digest}.png"} for digest in found.exemplars[:most]]
+        said = [{"id": digest, "url": _url(digest)} for digest in found.exemplars[:most]]
         return JSONResponse({"exemplars": said})
 
     @routes.get(
@@ -77,3 +79,7 @@ def class_routes(service: Service) -> APIRouter:
         return Response(data, media_type="image/png", headers=_FOR_A_DAY)
 
     return routes
+
+
+def _url(digest: str) -> str:
+    return f"/v1/exemplars/{digest}.png"

@@ -95,6 +95,8 @@ class ClassAnswer(BaseModel):
     since: str | None
     images: int | None
     exemplars: int
+    first: list[str]
+    """Where a few of its exemplars are."""
     measured: int | None
     """Images that were left out one by one to measure it."""
     right: int | None
