@@ -57,10 +57,11 @@ class ServeCommand:
             raise ValueError("give the folder of a model, as in `scail serve pets`; or --demo, which brings its own")
         token = self.token or os.environ.get("SCAIL_TOKEN") or None
         if self.demo:
-            from scail.server.demo import demo_model
+            from scail.server.demo import demo
 
-            with demo_model() as folder:
-                serve(ServerSettings(folder, self.host, self.port, token, self.inbox or 200, samples=True), _ready)
+            with demo() as made:
+                settings = ServerSettings(made.model, self.host, self.port, token, self.inbox or 200, samples=made.samples)
+                serve(settings, _ready)
             return
         assert self.model is not None
         serve(ServerSettings(self.model, self.host, self.port, token, self.inbox, self.inbox_days), _ready)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scail.classifier.folder import look
-from scail.classifier.in_folder import forget_in, learn_into
+from scail.classifier.folder import FolderError, look
+from scail.classifier.in_folder import forget_in, learn_into, relabel_in, rename_in, undo_in
 from scail.classifier.incremental_classifier import IncrementalClassifier
 from scail.classifier.inputs import as_pixels
 from scail.classifier.model import Model
@@ -40,11 +40,57 @@ def learn(root: Path, desk: Desk, job: Job, report: Report) -> dict[str, Any]:
 
 
 def forget(root: Path, desk: Desk, job: Job, report: Report) -> dict[str, Any]:
-    """Take a class out; what remains of it is said."""
+    """Take a class out, or single pictures of it; what remains of it is said."""
     del report
+    pictures = _files(root, job.images) if job.images else None
+    return _changed(root, desk, lambda: forget_in(root, job.classes[0], pictures, say=print))
+
+
+def rename(root: Path, desk: Desk, job: Job, report: Report) -> dict[str, Any]:
+    """Give a class another name."""
+    del report
+    return _changed(root, desk, lambda: rename_in(root, job.classes[0], str(job.to), say=print))
+
+
+def correct(root: Path, desk: Desk, job: Job, report: Report) -> dict[str, Any]:
+    """Move exemplars to the class that they belong to."""
+    del report
+    return _changed(root, desk, lambda: relabel_in(root, _files(root, job.images), str(job.to), say=print))
+
+
+def undo(root: Path, desk: Desk, job: Job, report: Report) -> dict[str, Any]:
+    """Take back the last change."""
+    del report, job
+    return _changed(root, desk, lambda: undo_in(root, say=print))
+
+
+def is_done(root: Path, job: Job) -> bool:
+    """Whether a change stands already in the folder: the process that made it was killed before it could say so."""
+    try:
+        classes = {one.name: one for one in look(root).manifest.classes}
+    except FolderError:
+        return False
+    if job.kind == "rename":
+        return job.to in classes and job.classes[0] not in classes
+    if job.kind == "correct":
+        return job.to in classes and set(job.images) <= set(classes[job.to].exemplars)
+    if job.kind == "forget" and job.images:
+        return not any(set(job.images) & set(one.exemplars) for one in classes.values())
+    return job.kind == "forget" and job.classes[0] not in classes
+
+
+def _changed(root: Path, desk: Desk, change: Callable[[], str]) -> dict[str, Any]:
     before = _report(root, desk) or {}
-    left = forget_in(root, job.classes[0], say=print)
+    left = change()
     return {"left": left, **measure(root, desk), "before": before.get("classes", {})}
+
+
+def _files(root: Path, exemplars: Sequence[str]) -> list[Path]:
+    """Where these exemplars are."""
+    places = {digest: one.folder for one in look(root).manifest.classes for digest in one.exemplars}
+    if missing := [digest for digest in exemplars if digest not in places]:
+        raise ValueError(f"exemplar {missing[0][:40]!r} is not kept any more; nothing is changed")
+    return [root / "exemplars" / places[digest] / f"{digest}.png" for digest in exemplars]
 
 
 def _report(root: Path, desk: Desk) -> dict[str, Any] | None:
@@ -61,4 +107,6 @@ def _measured(root: Path, desk: Desk, model: Model) -> dict[str, Any]:
     return {"stamp": seen.stamp, **report, "difference": model.difference}
 
 
-CHANGES: dict[str, Callable[[Path, Desk, Job, Report], dict[str, Any]]] = {"learn": learn, "forget": forget}
+CHANGES: dict[str, Callable[[Path, Desk, Job, Report], dict[str, Any]]] = {
+    "learn": learn, "forget": forget, "rename": rename, "correct": correct, "undo": undo,
+}  # fmt: skip

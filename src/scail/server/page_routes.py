@@ -51,6 +51,20 @@ def page_routes(service: Service) -> APIRouter:
     async def static(name: str, request: Request) -> Response:
         return answer(name, request)
 
+    samples = {one.stem: one.read_bytes() for one in sorted(service.settings.samples.glob("*.png"))} if (
+        service.settings.samples
+    ) else {}
+
+    @routes.get("/v1/samples", include_in_schema=False)
+    async def all_samples() -> Response:
+        return JSONResponse({"samples": [{"name": name, "url": f"/v1/samples/{name}.png"} for name in samples]})
+
+    @routes.get("/v1/samples/{name}.png", include_in_schema=False)
+    async def sample(name: str) -> Response:
+        if name not in samples:
+            raise Refused(404, f"{name[:60]!r}: there is no such sample")
+        return Response(samples[name], media_type="image/png")
+
     @routes.post("/v1/sign-in", tags=["server"], responses={401: {"model": ErrorAnswer}}, response_model=dict[str, bool])
     async def sign_in(given: SignIn, request: Request) -> Response:
         """Give the token once, and the page's cookie proves it from then on."""

@@ -23,8 +23,8 @@ class ServerSettings:
     inbox_days: float = 30.0
     desk: Path | None = None
     """Another place for the desk than beside the model."""
-    samples: bool = False
-    """Whether the page offers pictures to try."""
+    samples: Path | None = None
+    """A folder of PNG files that the page offers to try."""
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
