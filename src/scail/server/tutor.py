@@ -36,9 +36,6 @@ class Orphaned(Exception):
 def main(model: str, desk: str) -> None:
     """Work at the desk until there is nothing to do."""
     parent = os.getppid()
-    with contextlib.suppress(OSError):
-        os.nice(5)  # who asks for answers comes first
-
     def check() -> None:
         if os.getppid() != parent:
             raise Orphaned
@@ -157,4 +154,6 @@ def report_on(model: Model) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    with contextlib.suppress(OSError):
+        os.nice(5)  # who asks for answers comes first
     main(*sys.argv[1:])
