@@ -14,6 +14,8 @@ from schemathesis.specs.openapi.checks import (  # noqa: E402
     status_code_conformance,
 )
 
+from starlette.testclient import TestClient  # noqa: E402
+
 from scail.server.app import make_app  # noqa: E402
 from scail.server.settings import ServerSettings  # noqa: E402
 from tests.server.serving import eventually, images  # noqa: E402
@@ -37,7 +39,8 @@ def test_the_description(client):
 def api(model, monkeypatch):
     monkeypatch.setattr("scail.server.service.Service._see_to_tutor", lambda service: None)
     app = make_app(ServerSettings(model, inbox=5))
-    return schemathesis.openapi.from_asgi("/openapi.json", app)
+    with TestClient(app):
+        yield schemathesis.openapi.from_asgi("/openapi.json", app, headers={"Host": "localhost"})
 
 
 def check_all(api, examples: int) -> None:
