@@ -13,7 +13,6 @@ from schemathesis.specs.openapi.checks import (  # noqa: E402
     response_schema_conformance,
     status_code_conformance,
 )
-
 from starlette.testclient import TestClient  # noqa: E402
 
 from scail.server.app import make_app  # noqa: E402

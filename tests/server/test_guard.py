@@ -34,7 +34,9 @@ def test_nothing_of_the_page_comes_from_elsewhere(client):
                 assert place[0] != "/" or client.get(place.partition("#")[0]).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/static/../app.py", "/static/%2e%2e%2fapp.py", "/static/app.py", "/static/..%5capp.py"])
+@pytest.mark.parametrize(
+    "path", ["/static/../app.py", "/static/%2e%2e%2fapp.py", "/static/app.py", "/static/..%5capp.py"]
+)
 def test_only_files_of_the_page_are_served(client, path):
     assert client.get(path).status_code == 404
 
@@ -79,7 +81,11 @@ def test_the_page_signs_in_with_a_cookie_that_does_not_tell_the_token(model):
     ],
 )
 def test_pages_of_others_change_nothing(client, headers):
-    for path, body in (("/v1/forget", {"class": "red"}), ("/v1/undo", {}), ("/v1/inbox/discard", {"images": ["0" * 32]})):
+    for path, body in (
+        ("/v1/forget", {"class": "red"}),
+        ("/v1/undo", {}),
+        ("/v1/inbox/discard", {"images": ["0" * 32]}),
+    ):
         assert client.post(path, json=body, headers=headers).status_code == 403
     assert client.get("/v1/jobs").json()["jobs"] == []
 

@@ -61,7 +61,9 @@ def test_discard_and_names_of_strangers(model):
         found = filled(client, 2)
         ids = [one["id"] for group in found["groups"] for one in group["images"]]
         assert client.get("/v1/inbox/..%2f..%2fm%2fmanifest.jpg").status_code == 404
-        assert client.post("/v1/inbox/discard", json={"images": ["../../m/manifest", "x" * 32]}).json() == {"removed": 0}
+        assert client.post("/v1/inbox/discard", json={"images": ["../../m/manifest", "x" * 32]}).json() == {
+            "removed": 0
+        }
         assert client.post("/v1/inbox/discard", json={"images": ids}).json() == {"removed": 2}
         assert client.get("/v1/inbox").json()["count"] == 0
         assert list((desk_of(model) / "inbox").iterdir()) == []

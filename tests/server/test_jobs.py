@@ -195,7 +195,9 @@ def test_two_servers_on_one_folder(model):
         assert after(other, response)["status"] == "done"  # either knows of the job
         for client in (one, other):
             assert eventually(lambda c=client: "dots" in names(c))
-            assert client.post("/v1/predict?top=1", files=images("dots")).json()["images"][0]["top"][0]["class"] == "dots"
+            assert (
+                client.post("/v1/predict?top=1", files=images("dots")).json()["images"][0]["top"][0]["class"] == "dots"
+            )
 
 
 def test_a_lesson_whose_process_was_killed_goes_on(model):
@@ -221,6 +223,7 @@ def test_a_lesson_whose_process_was_killed_goes_on(model):
 
 def test_a_full_disk(model, monkeypatch):
     """The job is refused or fails, says why, and the old model answers."""
+
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 

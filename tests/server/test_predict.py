@@ -102,7 +102,12 @@ def test_what_a_picture_says_of_its_size_is_checked_before_it_is_decoded(client)
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", 30_000, 30_000, 8, 2, 0, 0, 0)
-    bomb = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 10**6)) + chunk(b"IEND", b"")
+    bomb = (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b"\0" * 10**6))
+        + chunk(b"IEND", b"")
+    )
     found = client.post("/v1/predict", content=bomb)
     assert found.status_code == 422 and ("pixels" in found.json()["error"] or "cannot be read" in found.json()["error"])
 

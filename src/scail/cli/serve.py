@@ -48,7 +48,13 @@ class ServeCommand:
 
             from scail.server.serving import serve
         except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "starlette", "pydantic", "python_multipart"):
+            if (error.name or "").partition(".")[0] not in (
+                "fastapi",
+                "uvicorn",
+                "starlette",
+                "pydantic",
+                "python_multipart",
+            ):
                 raise
             raise ValueError("scail serve needs the extra `serve`: pip install 'scail[serve]'") from error
         from scail.server.settings import ServerSettings
@@ -60,7 +66,9 @@ class ServeCommand:
             from scail.server.demo import demo
 
             with demo() as made:
-                settings = ServerSettings(made.model, self.host, self.port, token, self.inbox or 200, samples=made.samples)
+                settings = ServerSettings(
+                    made.model, self.host, self.port, token, self.inbox or 200, samples=made.samples
+                )
                 serve(settings, _ready)
             return
         assert self.model is not None

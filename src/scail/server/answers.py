@@ -23,7 +23,6 @@ from scail.server.limits import Limits
 from scail.server.pictures import check_picture, decoded
 from scail.server.refusals import Refused
 
-
 T = TypeVar("T")
 
 
@@ -46,7 +45,7 @@ class Answers:
         """An answer to each, or why there is none."""
         return await self._each(pictures, lambda data: self._one(model, data))
 
-    async def readable(self, pictures: Sequence[bytes]) -> list[None | BrokenImage]:
+    async def readable(self, pictures: Sequence[bytes]) -> list[BrokenImage | None]:
         """None for each that can be decoded, or why it cannot."""
         return await self._each(pictures, self._decode)
 
@@ -67,7 +66,7 @@ class Answers:
             return error
         return Answered(picture, model.answerer.answer(picture))
 
-    def _decode(self, data: bytes) -> None | BrokenImage:
+    def _decode(self, data: bytes) -> BrokenImage | None:
         try:
             check_picture(data, self._limits)
             decoded(data, self._limits)

@@ -22,7 +22,9 @@ from scail.server.service import Service
 from scail.server.settings import ServerSettings
 from scail.server.shapes import ErrorAnswer
 
-_ABOUT = "A classifier that keeps learning: ask it, teach it, put it right. Pictures are never kept but where it is said."
+_ABOUT = (
+    "A classifier that keeps learning: ask it, teach it, put it right. Pictures are never kept but where it is said."
+)
 _ANYWHERE = {
     400: "The request cannot be read.", 401: "The token is missing or wrong.", 403: "From another site's page.",
     408: "Sent too slowly.", 413: "Too large.",

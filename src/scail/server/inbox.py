@@ -1,8 +1,8 @@
 """Pictures that came in and were unknown or doubtful, until somebody says what they are. Outside the model's folder.
 
-    INBOX/ID.jpg    the picture, reduced
-    INBOX/ID.npy    what the network saw in it
-    INBOX/ID.json   when it came, and what a model said of it
+INBOX/ID.jpg    the picture, reduced
+INBOX/ID.npy    what the network saw in it
+INBOX/ID.json   when it came, and what a model said of it
 """
 
 from __future__ import annotations

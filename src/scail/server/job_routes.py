@@ -157,9 +157,7 @@ async def _lesson(service: Service, request: Request) -> list[tuple[str, str, by
 
 
 def _begun(service: Service, job: Job, left_out: list[dict[str, str]]) -> Response:
-    return JSONResponse(
-        {"job": told(service, job), "images": left_out}, 202, {"Location": f"/v1/jobs/{job.id}"}
-    )
+    return JSONResponse({"job": told(service, job), "images": left_out}, 202, {"Location": f"/v1/jobs/{job.id}"})
 
 
 def _known(service: Service, name: str) -> Job:

@@ -51,9 +51,11 @@ def page_routes(service: Service) -> APIRouter:
     async def static(name: str, request: Request) -> Response:
         return answer(name, request)
 
-    samples = {one.stem: one.read_bytes() for one in sorted(service.settings.samples.glob("*.png"))} if (
-        service.settings.samples
-    ) else {}
+    samples = (
+        {one.stem: one.read_bytes() for one in sorted(service.settings.samples.glob("*.png"))}
+        if (service.settings.samples)
+        else {}
+    )
 
     @routes.get("/v1/samples", include_in_schema=False)
     async def all_samples() -> Response:
@@ -65,7 +67,9 @@ def page_routes(service: Service) -> APIRouter:
             raise Refused(404, f"{name[:60]!r}: there is no such sample")
         return Response(samples[name], media_type="image/png")
 
-    @routes.post("/v1/sign-in", tags=["server"], responses={401: {"model": ErrorAnswer}}, response_model=dict[str, bool])
+    @routes.post(
+        "/v1/sign-in", tags=["server"], responses={401: {"model": ErrorAnswer}}, response_model=dict[str, bool]
+    )
     async def sign_in(given: SignIn, request: Request) -> Response:
         """Give the token once, and the page's cookie proves it from then on."""
         token = service.settings.token

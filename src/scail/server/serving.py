@@ -61,7 +61,9 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"--host {host} --port {port}: {reason}; choose another, or --port 0 for any free one") from None
+        raise ValueError(
+            f"--host {host} --port {port}: {reason}; choose another, or --port 0 for any free one"
+        ) from None
     return listening
 
 

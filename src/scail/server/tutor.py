@@ -36,6 +36,7 @@ class Orphaned(Exception):
 def main(model: str, desk: str) -> None:
     """Work at the desk until there is nothing to do."""
     parent = os.getppid()
+
     def check() -> None:
         if os.getppid() != parent:
             raise Orphaned
