@@ -35,9 +35,9 @@ def picture(kind: str, seed: int = 0, size: int = 96) -> np.ndarray:
     return found.astype(np.uint8)
 
 
-def encoded(kind: str, seed: int = 0, size: int = 96, format: str = "PNG") -> bytes:
+def encoded(kind: str, seed: int = 0, size: int = 96, kind_of_file: str = "PNG") -> bytes:
     file = io.BytesIO()
-    Image.fromarray(picture(kind, seed, size)).save(file, format)
+    Image.fromarray(picture(kind, seed, size)).save(file, kind_of_file)
     return file.getvalue()
 
 

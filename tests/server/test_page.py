@@ -1,4 +1,4 @@
-"""The page in a real browser: teach, try, inbox, rename, forget, put right, reload; by keyboard, on a phone, offline."""
+"""The page in a real browser: teach, try, put right, inbox, reload; by keyboard, on a phone, offline."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_bounds(model):
     with client_of(model, limits=limits) as client:
         large = client.post("/v1/predict", content=encoded("red", size=160)).json()["error"]
         assert "expected at most" in large
-        pixels = client.post("/v1/predict", content=encoded("red", size=160, format="GIF")).json()["error"]
+        pixels = client.post("/v1/predict", content=encoded("red", size=160, kind_of_file="GIF")).json()["error"]
         assert "160 x 160 pixels, expected at most 20000" in pixels
         assert client.post("/v1/predict", content=b"x" * 200_001).status_code == 413
         streamed = client.post("/v1/predict", content=(b"x" * 10_000 for _ in range(30)))

@@ -105,7 +105,7 @@ def _waiting(model: Path) -> int:
 
 def _inbox(known: dict[str, Any]) -> Iterator[str]:
     if known["inbox"]:
-        yield f"inbox: {known['inbox']} pictures that came in unknown or doubtful wait beside it (scail serve shows them)"
+        yield f"inbox: {known['inbox']} pictures that came in unknown or doubtful; scail serve shows them"
 
 
 def _size(shape: Shape) -> str:

@@ -14,7 +14,7 @@ import tyro
 class ServeCommand:
     """Open a page to teach a model and to try it, and an API to put it to work.
 
-    The address is printed when it is ready. Where there is no model yet, the page makes one. `scail learn` and the other
+    The address is printed when it is ready. Where there is no model yet, the page makes one. `scail learn` and other
     commands work beside it: the server picks their changes up.
 
     Only this machine can reach it, unless another address is given; that needs a token.
@@ -34,8 +34,8 @@ class ServeCommand:
     token: Annotated[str | None, tyro.conf.arg(metavar="TEXT")] = None
     """Who sends it may use the server. The environment variable SCAIL_TOKEN keeps it out of the list of processes."""
     inbox: Annotated[int, tyro.conf.arg(metavar="N")] = 0
-    """Keep up to N pictures that came in through the API and were unknown or doubtful, to be named on the page. They are
-    kept beside the model, in MODEL.serve. 0: none."""
+    """Keep up to N pictures that came in through the API and were unknown or doubtful, to be named on the page. They
+    are kept beside the model, in MODEL.serve. 0: none."""
     inbox_days: Annotated[float, tyro.conf.arg(metavar="DAYS")] = 30.0
     """How long a picture stays in the inbox at most."""
     demo: bool = False

@@ -1,4 +1,4 @@
-"""Archives of folders: looked through before anything of them is unpacked, and never unpacked into files of their names."""
+"""Archives of folders: looked through before they are unpacked, and never unpacked into files of their names."""
 
 from __future__ import annotations
 

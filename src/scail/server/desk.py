@@ -7,7 +7,7 @@
     DESK/inbox/                 pictures that were unknown or doubtful
     DESK/tutor.lock             held by the one process that learns
 
-Several servers may share a desk, and a server that starts anew finds what the one before has left. No torch is imported.
+Several servers may share a desk, and one that starts anew finds what the one before has left. No torch is imported.
 """
 
 from __future__ import annotations

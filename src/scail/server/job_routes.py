@@ -145,7 +145,7 @@ async def _lesson(service: Service, request: Request) -> list[tuple[str, str, by
     limits = service.settings.limits
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Refused(422, "expected multipart/form-data with the fields `class` and `images`, or `archive`")
-    upload = await upload_of(request, limits, limits.taught)
+    upload = await upload_of(request, limits.taught)
     given = [(name, data) for name, data in upload.images]
     if upload.archive is not None:
         found = await asyncio.to_thread(pictures_in, upload.archive, limits)

@@ -51,7 +51,7 @@ def predict_routes(service: Service) -> APIRouter:
 
         Each picture that cannot be read has its own `error`. Where none can be read, the request is refused.
         """
-        upload = await upload_of(request, service.settings.limits, service.settings.limits.asked)
+        upload = await upload_of(request, service.settings.limits.asked)
         if not upload.images:
             raise Refused(422, "no images: send them in the multipart field `images`, or one as the body")
         model = service.model()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from scail.server.limits import Limits
 from scail.server.refusals import Refused
 
 _FIELDS = 20
@@ -23,7 +22,7 @@ class Upload:
     texts: dict[str, str] = field(default_factory=dict)
 
 
-async def upload_of(request: Request, limits: Limits, most: int) -> Upload:
+async def upload_of(request: Request, most: int) -> Upload:
     """What is in the body, whatever its type."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
