@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from importlib.metadata import version
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scail import __version__
 from scail.server.class_routes import class_routes
 from scail.server.guard import Guard
 from scail.server.inbox_routes import inbox_routes
@@ -46,7 +46,7 @@ def make_app(settings: ServerSettings) -> FastAPI:
         status: {"model": ErrorAnswer, "description": text} for status, text in _ANYWHERE.items()
     }
     app = FastAPI(
-        title="scail", version=__version__, description=_ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
+        title="scail", version=version("scail"), description=_ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
         responses=everywhere,
     )  # fmt: skip
     answer_errors(app)
