@@ -27,7 +27,7 @@ EXPECTED = {503: "too many jobs are waiting", 507: "the disk is full"}
 
 def test_the_description(client):
     api = client.get("/openapi.json").json()
-    assert {"/v1/predict", "/v1/learn", "/v1/jobs/{name}", "/v1/classes", "/healthz", "/metrics"} <= set(api["paths"])
+    assert {"/v1/predict", "/v1/learn", "/v1/jobs/{id}", "/v1/classes", "/healthz", "/metrics"} <= set(api["paths"])
     assert set(api["paths"]["/v1/predict"]["post"]["requestBody"]["content"]) == {
         "multipart/form-data", "application/octet-stream",
     }  # fmt: skip

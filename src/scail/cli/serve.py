@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -65,6 +66,7 @@ class ServeCommand:
         if self.demo:
             from scail.server.demo import demo
 
+            print("teaching a model eight letters: a few seconds", file=sys.stderr, flush=True)
             with demo() as made:
                 settings = ServerSettings(
                     made.model, self.host, self.port, token, self.inbox or 200, samples=made.samples

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from scail.datasets.images.decode import BrokenImage
@@ -50,6 +50,7 @@ _BODY = {
 _FOLLOW = 0.15  # seconds between looks at a job
 _ALIVE = 15.0  # seconds without a word, after which a stream says that it is there
 _LONGEST = 3600.0
+JobName = Annotated[str, Path(alias="id")]
 
 
 def job_routes(service: Service) -> APIRouter:
@@ -117,8 +118,8 @@ def job_routes(service: Service) -> APIRouter:
         found = await asyncio.to_thread(service.desk.all_jobs)
         return JSONResponse({"jobs": [told(service, job) for job in reversed(found)]})
 
-    @routes.get("/v1/jobs/{name}", response_model=JobAnswer, responses=refused, summary="How a job stands")
-    async def one_job(name: str, wait: Annotated[float, Query(ge=0, le=60)] = 0) -> Response:
+    @routes.get("/v1/jobs/{id}", response_model=JobAnswer, responses=refused, summary="How a job stands")
+    async def one_job(name: JobName, wait: Annotated[float, Query(ge=0, le=60)] = 0) -> Response:
         """With `wait`, the answer comes when the job has ended, or after so many seconds."""
         until = time.monotonic() + wait
         while not (job := _known(service, name)).ended and time.monotonic() < until:
@@ -128,10 +129,10 @@ def job_routes(service: Service) -> APIRouter:
         return JSONResponse(told(service, job))
 
     @routes.get(
-        "/v1/jobs/{name}/events", response_class=StreamingResponse, summary="Follow a job",
+        "/v1/jobs/{id}/events", response_class=StreamingResponse, summary="Follow a job",
         responses={**refused, 200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
     )  # fmt: skip
-    async def events(name: str, last_event_id: Annotated[str, Header()] = "0") -> Response:
+    async def events(name: JobName, last_event_id: Annotated[str, Header()] = "0") -> Response:
         """Server-sent events: `said`, and `done` of `of`; at last the event `end` with the whole job."""
         _known(service, name)
         after = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else 0

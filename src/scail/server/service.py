@@ -98,7 +98,7 @@ class Service:
     async def _watch(self) -> None:
         beat = 0
         while True:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):
                 if self.current.stale():
                     await self._begin_refresh()
                     self._asked = True

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +34,7 @@ class Announcing(uvicorn.Server):
 def serve(settings: ServerSettings, ready: Callable[[str], None]) -> None:
     """Serve until told to end. `ready` is told the address."""
     check_model(settings.model)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # what is to be removed at the end is
     listening = _listen(settings.host, settings.port)
     config = uvicorn.Config(
         make_app(settings), log_level="warning", access_log=False, server_header=False, proxy_headers=False,

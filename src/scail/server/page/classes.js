@@ -1,6 +1,6 @@
 // Every class with its exemplars; one at a time is opened to rename it, to forget it, and to put its pictures right.
 
-const IDS = "application/x-scail-exemplars", WAITING = "application/x-scail-inbox";
+const WAITING = "application/x-scail-inbox";
 const known = { classes: [], opened: null };
 
 function showClasses() {
@@ -23,19 +23,17 @@ function classCard(of) {
   return card;
 }
 
-// Pictures of the inbox, or exemplars of another class, dropped onto a class belong to it.
+// Pictures of the inbox that are dropped onto a class belong to it.
 function acceptDrops(card, name) {
-  const kind = (event) => [WAITING, IDS].find((type) => event.dataTransfer.types.includes(type));
-  card.addEventListener("dragover", (event) => { if (kind(event)) { event.preventDefault(); card.classList.add("over"); } });
+  const waits = (event) => event.dataTransfer.types.includes(WAITING);
+  card.addEventListener("dragover", (event) => { if (waits(event)) { event.preventDefault(); card.classList.add("over"); } });
   card.addEventListener("dragleave", () => card.classList.remove("over"));
   card.addEventListener("drop", (event) => {
-    const type = kind(event);
     card.classList.remove("over");
-    if (!type) return;
+    if (!waits(event)) return;
     event.preventDefault();
-    const images = JSON.parse(event.dataTransfer.getData(type));
-    if (type === WAITING) carryOut(byId("change"), () => send("/v1/inbox/learn", { images, class: name }));
-    else carryOut(byId("change"), () => send("/v1/correct", { images, to: name }));
+    const images = JSON.parse(event.dataTransfer.getData(WAITING));
+    carryOut(byId("change"), () => send("/v1/inbox/learn", { images, class: name }));
   });
 }
 
