@@ -39,8 +39,8 @@ class Metrics:
             yield f'scail_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}'
         yield "# TYPE scail_request_seconds histogram"
         for route, values in sorted(self._seconds.items()):
-            for most, count in zip((*map(str, BUCKETS), "+Inf"), values[:-1], strict=True):
-                yield f'scail_request_seconds_bucket{{route="{route}",le="{most}"}} {count:.0f}'
+            for most, within in zip((*map(str, BUCKETS), "+Inf"), values[:-1], strict=True):
+                yield f'scail_request_seconds_bucket{{route="{route}",le="{most}"}} {within:.0f}'
             yield f'scail_request_seconds_count{{route="{route}"}} {values[-2]:.0f}'
             yield f'scail_request_seconds_sum{{route="{route}"}} {values[-1]:.6f}'
         for name in ("answered", "unreadable", "unknown"):
