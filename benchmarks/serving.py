@@ -1,6 +1,6 @@
 """Predictions through HTTP beside calling the classifier directly, with the same batches, in one run.
 
-    python -m benchmarks.serving
+    python -m benchmarks.serving [MODEL] [ROUNDS]
 
 Direct is a program that has the same pictures in memory as files, decodes them and calls `Answerer.answer`, on as many
 threads as there are cores. HTTP is `scail serve` in a process of its own, asked by as many clients.
@@ -27,7 +27,7 @@ from scail import IncrementalClassifier
 from scail.classifier.answering import Answerer, read_picture
 from scail.runtime.cores import available_cores
 
-ROUNDS, BATCHES = 5, 6
+ROUNDS, LEAST = 5, 32  # pictures in a round
 SIDE, CLASSES = 320, 10
 
 
@@ -59,10 +59,10 @@ def rate(work: Callable[[Sequence[bytes]], int], batches: Sequence[Sequence[byte
 
 
 def main() -> None:
-    """Measure, taking turns, and print a table."""
-    cores = available_cores()
+    """Measure, taking turns, and print a table. MODEL: a folder; else a model of ten classes is taught first."""
+    cores, rounds = available_cores(), int(sys.argv[2]) if len(sys.argv) > 2 else ROUNDS
     with tempfile.TemporaryDirectory() as place:
-        model = taught(Path(place))
+        model = Path(sys.argv[1]) if len(sys.argv) > 1 else taught(Path(place))
         answerer = Answerer.open(model, threads=1)
         command = [sys.executable, "-m", "scail", "serve", str(model), "--port", "0"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -84,13 +84,13 @@ def main() -> None:
         try:
             while not client.get("/v1/classes").json()["top1"]:
                 time.sleep(0.5)  # the tutor measures first
-            print(f"{cores} cores, load {os.getloadavg()[0]:.1f}; {ROUNDS} rounds taking turns, medians")
+            print(f"{cores} cores, load of the machine {os.getloadavg()[0]:.1f}; {rounds} rounds taking turns, medians")
             print("pictures a request | direct, 1/s | HTTP, 1/s | HTTP / direct | p50, ms | p99, ms")
             for size in (1, 8, 32):
-                batches = [pictures(size, 10 + n) for n in range(max(BATCHES, 64 // size))]
+                batches = [pictures(size, 10 + n) for n in range(max(2, LEAST // size))]
                 ratios, directs, https = list[float](), list[float](), list[float]()
                 waits.clear()
-                for _ in range(ROUNDS):
+                for _ in range(rounds):
                     directs.append(rate(direct, batches, cores))
                     https.append(rate(http, batches, cores))
                     ratios.append(https[-1] / directs[-1])
