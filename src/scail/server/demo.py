@@ -45,7 +45,7 @@ def _teach(made: Demo) -> None:
     clf = IncrementalClassifier(
         memory=_KNOWN * _TAUGHT, backbone="pretrained", image_size=128, mirror=False, verbose=False
     )
-    clf.learn(images[known], [CHARACTERS[c] for c in labels[known].tolist()]).save(made.model)  # type: ignore[index]
+    clf.learn(images[known], [CHARACTERS[c] for c in labels[known].tolist()]).save(made.model)
     made.samples.mkdir()
     inbox = made.samples.with_name("strangers")
     inbox.mkdir()
