@@ -124,6 +124,7 @@ def test_teach_try_put_right_rename_forget_reload(serve, page):
 
 def test_the_inbox_is_named_learned_and_dragged(serve, page, model):
     address = serve(inbox=20)
+    page.set_viewport_size({"width": 1100, "height": 2600})  # nothing has to be scrolled while it is dragged
     page.goto(address)
     page.wait_for_selector("#inbox-link")
     for n in range(4):
