@@ -25,6 +25,7 @@ from scail.classifier.folder.record import (
     read_inside,
     read_record,
 )  # fmt: skip
+from scail.runtime.allocation import hand_back_freed_memory
 
 _MOST_EVIDENCE = 4 * 2**30
 _HEX = frozenset("0123456789abcdef")
@@ -96,6 +97,7 @@ class Current:
             except (FolderError, OSError) as error:  # the one before goes on answering
                 self.trouble = str(error)
             self._mark = mark
+            hand_back_freed_memory()
 
     def _marked(self) -> tuple[int, ...] | None:
         try:
