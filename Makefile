@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup demo test soak check bench clean
+.PHONY: help setup demo demo-serve test soak check bench clean
 
 help:  ## what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -13,7 +13,7 @@ help:  ## what can be made
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	# torch first and alone: in its pinned version, so that nothing below picks another build of it
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev -e '.[faces,networks,onnx,ray,tensorboard]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev -e '.[faces,networks,onnx,ray,serve,tensorboard]'
 	touch $@
 
 setup: .venv/ready  ## the virtual environment
@@ -21,6 +21,9 @@ setup: .venv/ready  ## the virtual environment
 demo: setup  ## learn 100 classes in ten states, and see what each method keeps of them (some minutes)
 	$(BIN)/scail run --dataset glyphs --states 10 --memory 2% --methods ft,ft_nem,ft_l2,ft_init,ft_init_l2,scail,full \
 		--select random --seed 1 --out runs/demo
+
+demo-serve: setup  ## teach and try a small model in the browser
+	$(BIN)/scail serve --demo
 
 test soak: export OMP_NUM_THREADS = 1
 test: setup  ## the tests and the examples in docstrings, on all cores

@@ -16,6 +16,7 @@ for name in (
     "svms",
     "learner",
     "frozen_speed",
+    "serving",
 ):
     about = ast.get_docstring(ast.parse((Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8"))) or ""
     print(f"== benchmarks.{name}: {about.splitlines()[0]}", flush=True)

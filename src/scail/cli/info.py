@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scail.cli.learn import ModelFolder
@@ -37,13 +38,13 @@ class InfoCommand:
         from scail.classifier.folder import look
 
         seen = look(self.model)
-        known = _known(seen)
+        known = _known(seen) | {"inbox": _waiting(self.model)}
         if self.json:
             print(json.dumps(known, indent=1, ensure_ascii=False))
             return
         print(f"{self.model}: {known['classes']} classes in {len(known['states'])} state(s), ", end="")
         print(f"{known['calls']} call(s) of learn")
-        for line in (*_summary(seen, known), *_last_learn(seen, known["last_learn"]), *_history(known)):
+        for line in (*_summary(seen, known), *_inbox(known), *_last_learn(seen, known["last_learn"]), *_history(known)):
             print(line)
 
 
@@ -92,6 +93,19 @@ def _summary(seen: Look, known: dict[str, Any]) -> Iterator[str]:
     yield f"memory: {kept}, at most {settings.memory} together; {human_size(seen.size)} on disk"
     if known["top1"] is not None:
         yield f"held-out images after the last learn: top-1 {known['top1']:.1f} %, top-5 {known['top5']:.1f} %"
+
+
+def _waiting(model: Path) -> int:
+    """Pictures that `scail serve` keeps beside the model until somebody says what they are."""
+    from scail.server.desk import Desk, desk_of
+    from scail.server.inbox import Inbox
+
+    return Inbox(Desk(desk_of(model)).inbox, 0, 1.0).count()
+
+
+def _inbox(known: dict[str, Any]) -> Iterator[str]:
+    if known["inbox"]:
+        yield f"inbox: {known['inbox']} pictures that came in unknown or doubtful; scail serve shows them"
 
 
 def _size(shape: Shape) -> str:

@@ -44,6 +44,7 @@ COMMANDS = {
     "rename": Command("classifier", _CORRECT, "scail.cli.correct:RenameCommand"),
     "forget": Command("classifier", _CORRECT, "scail.cli.correct:ForgetCommand"),
     "export": Command("classifier", "Write a model as one ONNX file", "scail.cli.predict:ExportCommand"),
+    "serve": Command("classifier", "A page to teach and try a model, and an API", "scail.cli.serve:ServeCommand"),
     "methods": Command("reference", _LISTS, "scail.cli.reference:MethodsCommand"),
     "datasets": Command("reference", _LISTS, "scail.cli.reference:DatasetsCommand"),
     "recipes": Command("reference", _LISTS, "scail.cli.reference:RecipesCommand"),

@@ -1,7 +1,8 @@
-"""Memory of a training process on the CPU: what one batch frees serves the next."""
+"""Freed memory: in a training what one batch frees serves the next; a server hands it back."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 
@@ -22,3 +23,10 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):  # another C library than glibc
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT) and mallopt(_M_TRIM_THRESHOLD, _MOST_FREED))
+
+
+def hand_back_freed_memory() -> None:
+    """Give the system what the C library holds and nobody uses: after a model was replaced, tens of megabytes."""
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).malloc_trim(0)
