@@ -74,7 +74,7 @@ def test_the_run_directory_holds_everything(run):
         assert [s["classes"] for s in method["per_state"]] == [2, 4, 6]
         for name in ("top1", "top5"):  # the headline leaves state 0 out
             assert method[name] == pytest.approx(np.mean([s[name] for s in method["per_state"][1:]]))
-    assert summary["full"].keys() == {"top1", "top5"}
+    assert summary["full"].keys() == {"top1", "top5", "cost"}
     assert summary["trained_epochs"] > 10 and summary["world_size"] == 1 and summary["exemplars"] == 12
     rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     assert len(rows) == 3 * len(found) + 1
