@@ -46,8 +46,7 @@ def in_int8(network: Network, images: Tensor) -> Network:
 def quantised(graph: bytes, images: Tensor, of: str = "") -> bytes | None:
     """The graph with its convolutions in 8 bits: weights by channel, activations by what these images bring about.
 
-    None: there are no convolutions. Weights have 7 bits, so that no sum overflows on processors without VNNI: features
-    are the same on both kinds.
+    None: there are no convolutions.
     """
     import onnx
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
@@ -59,7 +58,7 @@ def quantised(graph: bytes, images: Tensor, of: str = "") -> bytes | None:
         before, after = Path(place) / "before.onnx", Path(place) / "after.onnx"
         before.write_bytes(whole.SerializeToString())
         quantize_static(
-            before, after, _Shown(images), quant_format=QuantFormat.QDQ, per_channel=True, reduce_range=True,
+            before, after, _Shown(images), quant_format=QuantFormat.QDQ, per_channel=True,
             activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, op_types_to_quantize=_STEPS,
         )  # fmt: skip
         made = onnx.load_from_string(after.read_bytes())
