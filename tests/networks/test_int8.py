@@ -138,7 +138,7 @@ def test_a_graph_that_was_not_made_of_this_network_is_an_error(craft, network, n
 
 @pytest.mark.parametrize("content", [b"", b"no graph", bytes(range(256))])
 def test_what_is_no_graph_is_an_error(content, network):
-    with pytest.raises(ValueError, match="not an? |steps|takes"):
+    with pytest.raises(ValueError, match=r"not an? |steps|takes"):
         check_int8_graph(content, network, 8, 8)
 
 
