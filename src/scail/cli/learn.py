@@ -78,8 +78,8 @@ class LearnCommand:
     features: those of each image, as numbers. They are needed to forget completely and to take images back.
     moments: sums over all images. The model stays smaller."""
     int8: bool = False
-    """* Run a frozen network in whole numbers of 8 bits: on a CPU twice as fast, about as good. The first images
-    calibrate it, which takes a few seconds: begin with a hundred, of several classes."""
+    """* Run a frozen network in whole numbers of 8 bits: on a CPU with VNNI twice as fast, about as good.
+    The first images calibrate it, which takes a few seconds: begin with a hundred, of several classes."""
     no_mirror: bool = False
     """* Do not mirror images in training: for characters, signs and whatever else has a left and a right."""
     broken: Literal["error", "skip"] = "error"
