@@ -364,10 +364,10 @@ class IncrementalClassifier(Estimator):
         model, stamp = read_model(Path(folder), pictures)
         settings = model.settings
         made = cls(
-            settings.memory, settings.method, settings.experiment.recipe.network, settings.experiment,
+            settings.memory, settings.method, settings.experiment.recipe.network, settings.experiment, verbose=verbose,
             image_size=settings.shape.height if settings.shape.height == settings.shape.width else None,
             validation=settings.validation, mirror=settings.mirror, seed=settings.experiment.seed, keep=settings.keep,
-            int8=settings.int8, precision=settings.experiment.machine.precision, accelerator=accelerator, verbose=verbose,
+            int8=settings.int8, precision=settings.experiment.machine.precision, accelerator=accelerator,
         )  # fmt: skip
         made._model, made._origin = model, (Path(folder).resolve(), stamp)
         return made

@@ -84,6 +84,7 @@ class _Shown:
 def check_int8_graph(graph: bytes, network: Network, height: int, width: int) -> None:
     """A ValueError unless this is a graph that `in_int8` can have made of this network, for images of this size."""
     import onnx
+
     try:
         whole = onnx.load_from_string(graph)
     except Exception as error:  # protobuf's own, which has no types
