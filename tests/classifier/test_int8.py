@@ -134,9 +134,13 @@ def test_another_network_is_calibrated_anew_on_the_exemplars(model, monkeypatch)
     monkeypatch.setattr(embedding, "start_network", lambda name, weights, channels: resnet(seed=7))
     clf.embed_again("resnet8").learn(OTHERS[18:], ["d"] * 6).save(model)
     network = clf.model_.learned.network
-    assert network.int8 not in (None, before) and len(of_kind(model, "int8")) == 1
+    assert network.int8 not in (None, before)
     images = clf.model_.exemplars.images[clf.model_.exemplars.memory.indices]
     torch.testing.assert_close(clf.model_.learned.evidence.exemplar_features_ED, onnx_features(network, images))
+    assert np.abs(answers(model, OTHERS) - IncrementalClassifier.load(model).predict_proba(OTHERS)).max() < TOLERANCE
+    assert len(of_kind(model, "int8")) == 2  # the former one is kept to be taken back
+    clf = IncrementalClassifier.load(model, verbose=False).undo().save(model)
+    assert clf.model_.learned.network.int8 == before and len(of_kind(model, "int8")) == 1
     assert np.abs(answers(model, OTHERS) - IncrementalClassifier.load(model).predict_proba(OTHERS)).max() < TOLERANCE
 
 

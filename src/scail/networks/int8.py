@@ -6,7 +6,10 @@ others than those in 32 bits, and what was learned with one kind means nothing t
 
 from __future__ import annotations
 
+import logging
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -57,16 +60,28 @@ def quantised(graph: bytes, images: Tensor, of: str = "") -> bytes | None:
     with tempfile.TemporaryDirectory(prefix="scail-int8-") as place:
         before, after = Path(place) / "before.onnx", Path(place) / "after.onnx"
         before.write_bytes(whole.SerializeToString())
-        quantize_static(
-            before, after, _Shown(images), quant_format=QuantFormat.QDQ, per_channel=True,
-            activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, op_types_to_quantize=_STEPS,
-        )  # fmt: skip
+        with _quiet():
+            quantize_static(
+                before, after, _Shown(images), quant_format=QuantFormat.QDQ, per_channel=True,
+                activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, op_types_to_quantize=_STEPS,
+            )  # fmt: skip
         made = onnx.load_from_string(after.read_bytes())
     if not any(node.op_type == "QuantizeLinear" for node in made.graph.node):
         return None
     del made.metadata_props[:]
     onnx.helper.set_model_props(made, {_OF: of})
     return bytes(made.SerializeToString(deterministic=True))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """onnxruntime remarks on biases that stay in 32 bits, which is well; whoever listens already still hears it."""
+    nowhere = logging.NullHandler()
+    logging.root.addHandler(nowhere)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(nowhere)
 
 
 class _Shown:
