@@ -7,14 +7,12 @@ three draws that share no image; the same images in 32 bits. Features are kept i
 
 from __future__ import annotations
 
-import logging
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
+from hashlib import sha256
 from typing import Any
 
 import torch
@@ -26,45 +24,16 @@ from scail.datasets import load_dataset
 from scail.evaluation import top_k_accuracy
 from scail.heads import Moments
 from scail.methods import METHODS
-from scail.networks.onnx_features import features_digest, kept_graph
+from scail.networks.int8 import MOST_TOLD, quantised
+from scail.networks.onnx_features import kept_graph
 from scail.networks.pretrained import PRETRAINED, start_network
 from scail.runtime.onnx_session import onnx_session
 from scail.storage.cache import cached_tensors
 
 EACH, TEST, DRAWS, BATCH = 20, 50, 3, 8
-FIRST, TOLD = 10, 100
-"""Classes of the first lesson, and images of it that calibrate."""
+FIRST = 10
+"""Classes of the first lesson, whose images calibrate."""
 WAYS = ("32 bits", "int8")
-
-
-class Shown:
-    """Images, a batch at a time, as onnxruntime asks for them while it calibrates."""
-
-    def __init__(self, images: Tensor) -> None:
-        self.batches = iter(images.split(BATCH))
-
-    def get_next(self) -> dict[str, Any] | None:
-        """The next batch; None at the end."""
-        batch = next(self.batches, None)
-        return None if batch is None else {"images": batch.numpy()}
-
-
-def quantised(graph: bytes, images: Tensor) -> bytes:
-    """The graph with its convolutions in 8 bits: weights by channel, activations by what these images bring about."""
-    from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
-
-    logging.disable(
-        logging.WARNING
-    )  # it would like to see a graph that was worked over before; the exporter has done so
-    with tempfile.TemporaryDirectory() as place:
-        before, after = Path(place) / "before.onnx", Path(place) / "after.onnx"
-        before.write_bytes(graph)
-        quantize_static(
-            before, after, Shown(images), quant_format=QuantFormat.QDQ, per_channel=True,
-            activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, calibrate_method=CalibrationMethod.MinMax,
-            op_types_to_quantize=["Conv", "Clip", "Add"],
-        )  # fmt: skip
-        return after.read_bytes()
 
 
 def features_of(session: Any, images: Tensor) -> Tensor:
@@ -100,18 +69,19 @@ def main() -> None:
         return split.images[chosen], split.labels[chosen]
 
     first, _ = images_of(data.train, 0, EACH, FIRST)
-    narrow = quantised(graph, first[:: max(1, len(first) // TOLD)])
+    narrow = quantised(graph, first[:: max(1, len(first) // MOST_TOLD)])
+    assert narrow is not None
     sessions = dict(zip(WAYS, (onnx_session(one, 1) for one in (graph, narrow)), strict=True))
     print(f"graph: {len(graph) / 1e6:.1f} MB, int8 {len(narrow) / 1e6:.1f} MB")
     print(compared([*sessions.values()], first[:16]), flush=True)
     if "--speed" in sys.argv:
         return
-    digest, found = features_digest(network)[:16], dict[str, list[list[float]]]()
-    for way, session in sessions.items():
+    found = dict[str, list[list[float]]]()
+    for (way, session), own in zip(sessions.items(), (graph, narrow), strict=True):
 
-        def features(name: str, images: Tensor, way: str = way, session: Any = session) -> Tensor:
-            make = partial(lambda s, x: {"features": features_of(s, x)}, session, images)
-            return cached_tensors(f"benchmark-{way.replace(' ', '')}-{name}-{digest}-{TOLD}", make)["features"]
+        def features(name: str, images: Tensor, digest: str = sha256(own).hexdigest()[:16], s: Any = session) -> Tensor:
+            make = partial(lambda s, x: {"features": features_of(s, x)}, s, images)
+            return cached_tensors(f"benchmark-int8-{name}-{digest}", make)["features"]
 
         test_images, test_labels = images_of(data.test, 0, TEST)
         test = features("test", test_images)

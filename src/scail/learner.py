@@ -27,6 +27,7 @@ from scail.exemplars import (
 )
 from scail.heads import Evidence
 from scail.moments import Moments
+from scail.networks.int8 import in_int8
 from scail.networks.network import Network
 from scail.training import Progress, Task, Trained, Trainer
 
@@ -56,10 +57,16 @@ class Rows:
 
 
 def train_state(trainer: Trainer, task: Task, rows: Rows) -> Trained:
-    """Train a state, and take the features of all its images by the new network, in 32 bits whatever it trained in."""
+    """Train a state, and take the features of all its images by the new network, in 32 bits whatever it trained in.
+
+    Where the task asks for 8 bits, the network runs in them from here on.
+    """
     network = trainer.train(task)
     _check_network(network, trainer, task)
     network.eval()
+    if task.int8 and task.previous is None:
+        assert isinstance(task.images, Tensor)
+        network = in_int8(network, task.images)
     features = _features(trainer, network, task, len(rows.new))
     network.cpu()
     new_labels, exemplar_labels = task.labels.split([len(rows.new), len(rows.exemplars)])

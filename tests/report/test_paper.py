@@ -8,8 +8,8 @@ import pytest
 
 from scail.cli.main import main
 from scail.config import Experiment
-from scail.config.recipes import paper, quick
-from scail.report.paper import compare, differences, gaps, nearest
+from scail.config.recipes import paper, paper_code, quick
+from scail.report.paper import compare, differences, gaps, how_trained, nearest
 from scail.results.published import published, published_full
 
 
@@ -132,3 +132,13 @@ def test_a_folder_without_runs_is_an_error(tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
         main(["paper", str(tmp_path)])
     assert end.value.code == 2 and "no finished run" in capsys.readouterr().err
+
+
+def test_it_says_which_recipe_a_run_used_and_what_its_plateau_rule_did(tmp_path):
+    config, _ = run(paper_code("cifar100"), 1000, {})
+    assert how_trained(config, tmp_path)[0] == "Recipe: paper-code (the authors' public code)."
+    assert "a 7x7 stem at 224 pixels only" in how_trained(config, tmp_path)[1]
+    lines = [{"rate_lowered": [12]}, {"rate_lowered": []}, {"seconds": 1.0}]
+    (tmp_path / "timing.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert how_trained(config, tmp_path)[-1] == "The plateau rule lowered the rate in 1 of 2 trainings."
+    assert how_trained(run(quick("cifar100"), 1000, {})[0], tmp_path / "none") == ["Recipe: quick."]

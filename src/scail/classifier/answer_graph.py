@@ -23,7 +23,7 @@ from scail.classifier.picture_scaling import Piece, picture_graph, scaled_pictur
 from scail.heads import LinearHead
 from scail.heads.strangeness import UNKNOWN, Strangeness
 from scail.networks.network import extract_features
-from scail.networks.onnx_features import features_digest, features_graph, kept_graph
+from scail.networks.onnx_features import features_digest, features_graph, kept_graph, onnx_features
 
 _TOLERANCE = 1e-4
 _NETWORK = "network/"  # names in the network's piece begin so
@@ -64,7 +64,7 @@ def _network_piece(model: Model) -> Piece:
 
     shape = model.settings.shape
     # A network that does not move has its graph in the cache by now; one that was just trained is new.
-    made = kept_graph if model.settings.pretrained else features_graph
+    made = kept_graph if model.settings.pretrained else features_graph  # one in 8 bits is kept with the model
     alone = onnx.load_from_string(made(model.learned.network, shape.height, shape.width))
     graph = add_prefix(alone, _NETWORK).graph
     return Piece(_NETWORK, graph.node, graph.initializer)
@@ -176,7 +176,8 @@ def _check(graph: bytes, model: Model, head: LinearHead) -> None:
     picture = np.random.RandomState(0).randint(0, 256, (shape.height + 3, shape.width + 8, 3), dtype=np.uint8)
     found = Answerer(graph, threads=1).answer(picture)
     pixels = torch.from_numpy(scaled_picture(picture, shape).transpose(2, 0, 1).copy())[None]
-    scores_C = head.scores(extract_features(model.learned.network, pixels))[0]
+    network = model.learned.network
+    scores_C = head.scores((onnx_features if network.int8 else extract_features)(network, pixels))[0]
     _check_odds(found, scores_C, model.odds)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scail.classifier.inputs import Shape, Size
-from scail.classifier.settings import Keep, Settings, check_method
+from scail.classifier.settings import Keep, Settings, check_int8, check_method
 from scail.config import RECIPES, Experiment
 from scail.config.recipes import PRETRAINED_NETWORK, learning
 from scail.methods import METHODS, split_name
@@ -38,6 +38,7 @@ class Wishes:
     precision: str = AUTO
     image_size: int | None = None
     """Pixels a side; None: as the images are, or as the network knows them."""
+    int8: bool = False
 
     @property
     def frozen(self) -> bool | None:
@@ -94,9 +95,12 @@ def first_settings(
     experiment = experiment.but(seed=wishes.seed, image_size=None).with_epochs(wishes.epochs)
     if wishes.precision != AUTO:
         experiment = experiment.but(precision=wishes.precision)
-    return Settings(
-        method, select, wishes.memory, float(wishes.validation), wishes.mirror, shape, experiment, wishes.keep
-    )
+    settings = Settings(
+        method, select, wishes.memory, float(wishes.validation), wishes.mirror, shape, experiment, wishes.keep,
+        wishes.int8,
+    )  # fmt: skip
+    check_int8(settings, "a GPU" if accelerated else "cpu")
+    return settings
 
 
 def _pretrained(wishes: Wishes, shape: Shape, say: Callable[[str], None]) -> str | None:

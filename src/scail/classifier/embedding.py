@@ -10,6 +10,7 @@ import torch
 from scail.classifier.left_out import calibrated
 from scail.classifier.model import Model, Seen, digest_of_pixels
 from scail.moments import Moments
+from scail.networks.int8 import in_int8
 from scail.networks.pretrained import PRETRAINED, start_network
 from scail.runtime.seeds import generator_for
 from scail.training.frozen_random import random_features
@@ -34,6 +35,8 @@ def embedded_again(model: Model, name: str, say: Callable[[str], None] = lambda 
         draw = generator_for(settings.experiment.seed, "projection")
         network = network.projected(random_features(network.feature_size), draw)
     settings = replace(settings, experiment=settings.experiment.but(network=name, weights=PRETRAINED))
+    if settings.int8:
+        network = in_int8(network, images)  # what is at hand calibrates it
     features = settings.training().extract(network, images)
     moments, before = Moments.of(features, labels, len(model.classes)), model.learned.evidence.moments
     say(_lost(model, int(before.count_C.sum()) if before else 0, moments))

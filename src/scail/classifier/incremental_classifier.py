@@ -22,7 +22,7 @@ from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next
 from scail.classifier.model import Model
 from scail.classifier.outlook import estimate, how_good, notes_on
 from scail.classifier.repeats import first_seen
-from scail.classifier.settings import Change, Keep, Settings, check_method
+from scail.classifier.settings import Change, Keep, Settings, check_int8, check_method
 from scail.config import Experiment
 from scail.evaluation import top_k_accuracy
 from scail.heads.strangeness import Strangeness
@@ -65,6 +65,7 @@ class IncrementalClassifier(Estimator):
         epochs: int | tuple[int, int] | None = None,
         seed: int = 1,
         keep: Keep = "features",
+        int8: bool = False,
         accelerator: str = "auto",
         precision: str = AUTO,
         verbose: bool = True,
@@ -81,14 +82,14 @@ class IncrementalClassifier(Estimator):
         files 224 with pretrained weights, else 64. validation: share of each class, and of B, held out to measure with.
         mirror: whether a mirrored image still is of its class. epochs: of every state, or of the first and of the later
         ones. keep: of a frozen network, the "features" of every learned image, so that images can be taken back, or
-        their "moments" only. precision: the number format of a training; "auto": bf16-mixed where the device is quick
-        at it, else 32-true.
+        their "moments" only. int8: run it in whole numbers of 8 bits, on a CPU: twice as fast. precision: the number
+        format of a training; "auto": bf16-mixed where the device is quick at it, else 32-true.
         """
         self.memory, self.method, self.backbone, self.recipe = memory, method, backbone, recipe
         self.backbone_weights, self.image_size, self.validation = backbone_weights, image_size, validation
         self.mirror, self.epochs, self.seed, self.accelerator, self.verbose = mirror, epochs, seed, accelerator, verbose
         self.keep: Keep = keep
-        self.precision = precision
+        self.precision, self.int8 = precision, int8
 
     @property
     def has_learned(self) -> bool:
@@ -182,6 +183,7 @@ class IncrementalClassifier(Estimator):
                 self._say(text)
 
     def _fabric(self, settings: Settings, before: Model | None) -> Fabric:
+        check_int8(settings, self.accelerator)
         trains = settings.training().epochs(before.calls if before else 0, 1) > 0
         if not trains and self.accelerator in ("auto", "cpu") and self._device().type == "cpu":
             return cast("Fabric", PlainCpu())
@@ -193,7 +195,7 @@ class IncrementalClassifier(Estimator):
     def _wishes(self) -> Wishes:
         return Wishes(
             self.memory, self.method, self.network_name, self.backbone_weights, self.recipe, self.validation,
-            self.mirror, self.epochs, self.seed, self.keep, self.precision, self.image_size,
+            self.mirror, self.epochs, self.seed, self.keep, self.precision, self.image_size, self.int8,
         )  # fmt: skip
 
     def _start(self, settings: Settings) -> Network | None:
@@ -227,9 +229,7 @@ class IncrementalClassifier(Estimator):
         scores = self._scores(images)
         classes = labels_of(self._learned().classes)
         best = scores.topk(min(k, len(classes)), dim=1)
-        chances = (
-            self._learned().odds.of(scores).gather(1, best.indices)
-        )  # may be 0 for a class that can be predicted all the same
+        chances = self._learned().odds.of(scores).gather(1, best.indices)  # 0 for some that can be predicted
         return [
             [(classes[c], p) for c, p, score in zip(*of_image, strict=True) if score > -math.inf]
             for of_image in zip(best.indices.tolist(), chances.tolist(), best.values.tolist(), strict=True)
@@ -364,10 +364,10 @@ class IncrementalClassifier(Estimator):
         model, stamp = read_model(Path(folder), pictures)
         settings = model.settings
         made = cls(
-            settings.memory, settings.method, settings.experiment.recipe.network, settings.experiment,
+            settings.memory, settings.method, settings.experiment.recipe.network, settings.experiment, verbose=verbose,
             image_size=settings.shape.height if settings.shape.height == settings.shape.width else None,
             validation=settings.validation, mirror=settings.mirror, seed=settings.experiment.seed, keep=settings.keep,
-            accelerator=accelerator, precision=settings.experiment.machine.precision, verbose=verbose,
+            int8=settings.int8, precision=settings.experiment.machine.precision, accelerator=accelerator,
         )  # fmt: skip
         made._model, made._origin = model, (Path(folder).resolve(), stamp)
         return made

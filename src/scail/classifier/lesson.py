@@ -162,6 +162,7 @@ def _task(model: Model | None, settings: Settings, lesson: Lesson, where: Circum
         exemplars=len(kept.images),
         exemplar_features_ED=_known_features(model, settings),
         start=where.start,
+        int8=settings.int8,
     )
 
 

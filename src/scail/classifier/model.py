@@ -80,6 +80,12 @@ class Model:
     seen: tuple[Seen, ...] = ()
     """Frozen networks: every image that was learned, as numbers; one part for each call."""
 
+    def __post_init__(self) -> None:
+        if self.settings.int8 != (
+            self.learned.network.int8 is not None
+        ):  # features of one kind mean nothing to another
+            raise ValueError("its settings say int8 and its network does not, or the other way about")
+
     def head(self) -> LinearHead:
         """The head of its method."""
         return head_of(self.settings.method, self.settings.experiment.heads, self.learned)

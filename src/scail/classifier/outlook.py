@@ -21,8 +21,8 @@ def notes_on(lesson: Lesson, settings: Settings) -> list[str]:
     notes = []
     recipe = settings.experiment.recipe
     if lesson.known == 0 and settings.pretrained:
-        label = METHODS[settings.method].label
-        notes.append(f"network: {recipe.network}, pretrained and frozen; {label} tells its features apart")
+        label, bits = METHODS[settings.method].label, ", in 8 bits" if settings.int8 else ""
+        notes.append(f"network: {recipe.network}, pretrained and frozen{bits}; {label} tells its features apart")
     if lesson.new_classes:
         notes.append(f"{len(lesson.new_classes)} new class(es), {len(lesson.new)} images: {_some(lesson.new_classes)}")
     if lesson.seen_again:

@@ -9,7 +9,7 @@ from scail.classifier.inputs import Shape
 from scail.config import Experiment, Select
 from scail.config.recipes import DEFAULT_METHOD, FROZEN_METHOD, WITHOUT_MEMORY
 from scail.methods import METHODS, split_name
-from scail.training import Trainer, trainer_of
+from scail.training import Frozen, Trainer, trainer_of
 
 DEFAULT_SELECT: Select = "herding"
 Keep = Literal["features", "moments"]
@@ -34,6 +34,8 @@ class Settings:
     """Network, schedules and all other settings of training and heads."""
     keep: Keep = "features"
     """Frozen networks: what is kept of learned images, beside the exemplars. features: those of each. moments: sums."""
+    int8: bool = False
+    """Whether its network runs in whole numbers of 8 bits: a frozen one, on a CPU."""
 
     @property
     def trainer(self) -> type[Trainer]:
@@ -59,6 +61,24 @@ class Settings:
     def exemplar_places(self) -> int:
         """How many of the B images are exemplars."""
         return self.memory - self.held_out_places
+
+
+def check_int8(settings: Settings, accelerator: str = "cpu") -> None:
+    """An error if its network is to run in 8 bits and cannot."""
+    if not settings.int8:
+        return
+    if not issubclass(settings.trainer, Frozen):
+        raise ValueError(
+            f"int8: method {settings.method} trains its network, and 8 bits are too few for that; leave int8 out, or "
+            "name a method that trains nothing, such as slda"
+        )
+    if not settings.pretrained:
+        raise ValueError(
+            f"int8: network {settings.experiment.recipe.network} would be trained from scratch on these images; leave "
+            "int8 out, or take pretrained weights (backbone_weights pretrained)"
+        )
+    if accelerator not in ("auto", "cpu"):
+        raise ValueError(f"int8 is for the CPU, and the accelerator is {accelerator}; leave int8 out, or take the CPU")
 
 
 def named_method(name: str, memory: int, trained: bool = False) -> tuple[str, Select | None]:

@@ -58,7 +58,8 @@ def _known(seen: Look) -> dict[str, Any]:
         "top1": accuracy.get("top1"), "top5": accuracy.get("top5"), "classes": len(manifest.classes),
         "memory": settings.memory, "exemplars": sum(len(one.exemplars) for one in manifest.classes),
         "held_out": sum(len(one.held_out) for one in manifest.classes), "method": settings.method,
-        "select": settings.select, "network": settings.experiment.recipe.network, "states": states,
+        "select": settings.select, "network": settings.experiment.recipe.network, "int8": settings.int8,
+        "states": states,
         "shape": [settings.shape.channels, settings.shape.height, settings.shape.width], "bytes": seen.size,
         "calls": manifest.calls, "changed": manifest.changed, "scail": manifest.scail, "history": manifest.history,
         "last_learn": _difference(manifest.difference),
@@ -88,7 +89,8 @@ def _summary(seen: Look, known: dict[str, Any]) -> Iterator[str]:
 
     settings = seen.manifest.settings
     chosen = f"{settings.select} exemplars" if settings.select else "no exemplars"
-    yield f"method {settings.method}, {chosen}; network {known['network']}, images {_size(settings.shape)}"
+    bits = ", in 8 bits (int8)" if settings.int8 else ""
+    yield f"method {settings.method}, {chosen}; network {known['network']}{bits}, images {_size(settings.shape)}"
     kept = f"{known['exemplars']} exemplars and {known['held_out']} held-out images"
     yield f"memory: {kept}, at most {settings.memory} together; {human_size(seen.size)} on disk"
     if known["top1"] is not None:

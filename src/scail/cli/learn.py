@@ -77,6 +77,9 @@ class LearnCommand:
     """* Frozen methods: what is kept of learned images, beside the B images. Default: features.
     features: those of each image, as numbers. They are needed to forget completely and to take images back.
     moments: sums over all images. The model stays smaller."""
+    int8: bool = False
+    """* Run a frozen network in whole numbers of 8 bits: on a CPU with VNNI twice as fast, about as good.
+    The first images calibrate it, which takes a few seconds: begin with a hundred, of several classes."""
     no_mirror: bool = False
     """* Do not mirror images in training: for characters, signs and whatever else has a left and a right."""
     broken: Literal["error", "skip"] = "error"
@@ -232,7 +235,9 @@ def _new(command: LearnCommand) -> IncrementalClassifier:
     return IncrementalClassifier(**{"method": command.method or "auto", **given})
 
 
-_FIXED = ("memory", "validation", "backbone", "backbone_weights", "recipe", "image_size", "keep", "seed", "precision")
+_FIXED = (
+    "memory", "validation", "backbone", "backbone_weights", "recipe", "image_size", "keep", "int8", "seed", "precision",
+)  # fmt: skip
 
 
 def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
@@ -248,6 +253,8 @@ def _check_fixed(command: LearnCommand, clf: IncrementalClassifier) -> None:
     for name in ("backbone_weights", "recipe"):
         if getattr(command, name) not in (None, "auto"):
             raise ValueError(f"--{name.replace('_', '-')}: the model has learned already; only a first learn takes it")
+    if command.int8 and not settings.int8:
+        raise ValueError("--int8: the model was made in 32 bits, and its features stay so; begin a new model")
     if command.no_mirror and settings.mirror:
         raise ValueError("--no-mirror: the model was made without it, and this cannot be changed; begin a new model")
     for name, value in now.items():

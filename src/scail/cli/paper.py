@@ -106,7 +106,7 @@ def _has_key(path: Path) -> bool:
 def _print_runs(folders: Sequence[Path], published: Sequence[Path]) -> None:
     from rich.console import Console
 
-    from scail.report.paper import compare, differences, find_runs, nearest, read_run
+    from scail.report.paper import compare, differences, find_runs, how_trained, nearest, read_run
     from scail.results.papers import beside_papers, paper_numbers
 
     console = Console()
@@ -128,7 +128,8 @@ def _print_runs(folders: Sequence[Path], published: Sequence[Path]) -> None:
         console.print(f"{run} (seed {config['experiment']['seed']}): top-5, {summary['averaging']}", highlight=False)
         _print_cells(found, console)
         differing = "; ".join(differences(config)) or "nothing that the recipe has"
-        console.print(f"Differs from the paper in: {differing}\n", soft_wrap=True)
+        console.print(f"Differs from the paper in: {differing}", highlight=False, soft_wrap=True)
+        console.print("\n".join(how_trained(config, run)), "\n", highlight=False, markup=False, soft_wrap=True)
     if everything:
         _print_gaps(everything, console)
 

@@ -50,6 +50,8 @@ class Network(nn.Module):
         self.register_buffer("std", torch.ones(channels))
         self.backbone = backbone
         self.linear = empty_linear(feature_size, num_classes)
+        self.int8: bytes | None = None
+        """An ONNX graph in whole numbers of 8 bits whose features stand for its own; see `networks.int8`."""
 
     def features(self, images: Tensor) -> Tensor:
         """N x D features of N uint8 images."""

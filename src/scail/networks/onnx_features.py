@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +46,12 @@ def exported_graph(module: nn.Module, images: Tensor, output: str) -> bytes:
 
 
 def kept_graph(network: Network, height: int, width: int) -> bytes:
-    """The graph of `features_graph`, from the cache where it is there: to make it takes longer than to use it."""
+    """The graph of `features_graph`, from the cache where it is there: to make it takes longer than to use it.
+
+    Of a network in 8 bits it is the one that it has.
+    """
+    if network.int8 is not None:
+        return network.int8
     try:
         return _place(network, height, width).read_bytes()
     except OSError:
@@ -89,7 +95,9 @@ class FrozenFeatures:
         self.shape, self.feature_size = (network.channels, height, width), network.feature_size
         self._network = _frozen_copy(network)
         self._session, self._threads = None, threads
-        if find_spec("onnxruntime"):
+        if network.int8 is not None:
+            self._session = _int8_session(network.int8)
+        elif find_spec("onnxruntime"):
             place = _place(network, height, width)
             if place.exists():  # it was checked when it was made
                 with contextlib.suppress(Exception):  # damaged: onnxruntime has a dozen kinds of its own
@@ -133,6 +141,13 @@ class FrozenFeatures:
             )
 
 
+def _int8_session(graph: bytes) -> Any:
+    try:
+        return onnx_session(graph, 1)
+    except Exception as error:  # onnxruntime has a dozen kinds of its own; ImportError
+        raise ValueError(f"onnxruntime cannot read the network in 8 bits ({str(error)[:200]})") from error
+
+
 def onnx_features(network: Network, images: Images, ranks: Ranks = ALONE) -> Tensor:
     """N x D features of N images, by a network that does not move; ranks share them out."""
     height, width = images.shape[2:]
@@ -159,10 +174,14 @@ def frozen_features(network: Network, height: int, width: int, threads: int = 1)
 
 
 def features_digest(network: Network) -> str:
-    """Of all that features depend on: its name, which says how images are scaled, and weights; the layer may change."""
+    """Of all that features depend on: its name, which says how images are scaled, weights, and the graph in 8 bits.
+
+    The layer may change.
+    """
     digest = hashlib.sha256(network.name.encode())
     for key, tensor in network.state_dict().items():
         if not key.startswith("linear."):
             digest.update(f"{key} {tuple(tensor.shape)}".encode())
             digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    digest.update(network.int8 or b"")
     return digest.hexdigest()

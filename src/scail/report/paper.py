@@ -12,6 +12,7 @@ from scail.config import NUMBER, RECIPES, DataSettings, HeadOptions, Recipe, sch
 from scail.config.recipes import PAPER_DATA
 from scail.evaluation import gap_to_full
 from scail.results.published import DATASETS, published, published_full, published_label
+from scail.results.run_directory import read_lines
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,20 @@ def differences(config: Mapping[str, Any]) -> list[str]:
         else:
             found.append(f"{name}: {mine.get(name)} (paper: {theirs[name]})")
     return found + _data_differences(config["dataset"])
+
+
+def how_trained(config: Mapping[str, Any], run: Path) -> list[str]:
+    """Which recipe a run used, and whether its plateau rule ever lowered the rate."""
+    recipe, dataset = config["experiment"]["recipe"], config["dataset"]["name"]
+    said = {"paper": " (the paper's text)", "paper-code": " (the authors' public code)"}.get(recipe, "")
+    texts = [f"Recipe: {recipe}{said}."]
+    if dataset == "cifar100" and recipe.startswith("paper") and config["experiment"]["network"] == "resnet18-3x3":
+        texts.append("The authors' scripts for CIFAR-100 have a 7x7 stem at 224 pixels only: recipe paper-224.")
+    timing = run / "timing.jsonl"
+    lowered = [line["rate_lowered"] for line in read_lines(timing) if "rate_lowered" in line] if timing.exists() else []
+    if lowered:
+        texts.append(f"The plateau rule lowered the rate in {sum(map(bool, lowered))} of {len(lowered)} trainings.")
+    return texts
 
 
 def _data_differences(data: Mapping[str, Any]) -> list[str]:

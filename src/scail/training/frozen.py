@@ -46,7 +46,7 @@ class Frozen(Trainer):
 
     def extract(self, network: Network, images: Images, ranks: Ranks = ALONE) -> Tensor:
         """Pretrained networks run on onnxruntime. One that was trained here shares its state 0 with other trainers."""
-        if self.first.weights is None or network.mean.device.type != "cpu":
+        if network.int8 is None and (self.first.weights is None or network.mean.device.type != "cpu"):
             return extract_features(network, images, ranks)
         return onnx_features(network, images, ranks)
 

@@ -73,6 +73,8 @@ class Task:
     """Their features in the state before: still true, where the network does not move."""
     start: Network | None = None
     """State 0: a network to begin with, in place of a fresh one; its linear layer is made anew."""
+    int8: bool = False
+    """State 0: whether the network runs in 8 bits from now on, calibrated on these images."""
     half_new: int = 0
     """So many images at the front are new, and every batch is half of them, half others; 0: every image once."""
     ranks: Ranks = ALONE

@@ -22,7 +22,7 @@ from scail.classifier.folder.record import (
 )  # fmt: skip
 from scail.classifier.inputs import NumberLabel
 from scail.classifier.odds import Odds
-from scail.classifier.settings import Change, Settings, check_method
+from scail.classifier.settings import Change, Settings, check_int8, check_method
 from scail.config import Experiment, HeadOptions, Recipe, Schedule, experiment_from, schedules_in, settings_of
 from scail.config.former import FORMER_METHODS
 from scail.heads.strangeness import Familiar
@@ -84,6 +84,8 @@ class Manifest:
     """What scores are as odds."""
     familiar: Familiar | None = None
     """The scale of strangeness; None: nothing is unknown."""
+    int8: TensorFile | None = None
+    """The network in 8 bits, where that is what features are taken with."""
     change: Change | None = None
     """What the last change was."""
     before: Manifest | None = None
@@ -101,8 +103,9 @@ class Manifest:
         return found
 
     def numbers(self) -> set[str]:
-        """Its files of tensors."""
-        return {self.network.name, self.evidence.name, *(file.name for file in self.features)}
+        """Its files of numbers."""
+        found = {self.network.name, self.evidence.name, *(file.name for file in self.features)}
+        return found | ({self.int8.name} if self.int8 else set())
 
     def pictures(self) -> dict[str, str]:
         """Where each picture is, by its hash."""
@@ -122,6 +125,8 @@ def _record_of(manifest: Manifest) -> dict[str, Any]:
     experiment = manifest.settings.experiment.record()
     kept = _KEPT | schedules_in(experiment).keys()
     record["settings"]["experiment"] = {name: value for name, value in experiment.items() if name in kept}
+    if not manifest.settings.int8:  # nothing is said of it: an older scail can read the model
+        del record["settings"]["int8"], record["int8"]
     for one, said in zip(manifest.classes, record["classes"], strict=True):
         said["folder"] = one.folder
     if manifest.before is not None:
@@ -169,9 +174,12 @@ def _parse(record: Any, present: Manifest | None = None) -> Manifest:
         answer=_tensor_file(record["answer"], "answer") if record.get("answer") else None,
         odds=decode(Odds, record.get("odds", {}), "odds"),
         familiar=_familiar(record.get("familiar")),
+        int8=_tensor_file(record["int8"], "int8") if record.get("int8") else None,
         change=decode(Change | None, record.get("change"), "change"),
         gone=_count(record.get("gone", 0), "gone"),
     )
+    if manifest.settings.int8 != (manifest.int8 is not None):
+        raise DamagedModel("the settings say int8 and there is no such network, or the other way about")
     if present is None and record.get("before") is not None:
         manifest = replace(manifest, before=_parse(record["before"], manifest))
     kept = sum(len(one.exemplars) + len(one.held_out) for one in classes)
@@ -268,6 +276,7 @@ def _settings(record: Any, former: bool) -> Settings:
         own["method"] = FORMER_METHODS.get(own["method"], own["method"])
     settings: Settings = decode(Settings, own, "settings")
     check_method(settings.method, settings.memory)
+    check_int8(settings)
     network = settings.experiment.recipe.network
     if not known_network(network):
         raise DamagedModel(f"network {network[:50]!r}: not a name that scail knows")

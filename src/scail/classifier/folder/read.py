@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from scail.classifier.answering import MOST_ANSWER
 from scail.classifier.folder.manifest import Manifest, TensorFile, read_manifest
 from scail.classifier.folder.pictures import read_png
 from scail.classifier.folder.record import TRIES, DamagedModel, FolderError, read_checked
@@ -25,6 +26,7 @@ from scail.heads import Evidence
 from scail.heads.evidence import TENSORS
 from scail.learner import Learned
 from scail.moments import Moments
+from scail.networks.int8 import check_int8_graph
 from scail.networks.network import Network, network_from
 from scail.training.trainer import check_shapes
 
@@ -173,9 +175,17 @@ def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Netw
         name = settings.experiment.recipe.network
         if (matrix := weights.get("backbone.matrix")) is not None:
             name = f"{name}+{matrix.shape[-1]}"  # random features
-        return network_from(name, settings.shape.channels, weights)
+        network = network_from(name, settings.shape.channels, weights)
     except ValueError as error:
         raise DamagedModel(f"{root / manifest.network.name}: {error}") from error
+    if (file := manifest.int8) is not None:
+        graph = read_checked(root, file.name, file.sha256, MOST_ANSWER)
+        try:
+            check_int8_graph(graph, network, settings.shape.height, settings.shape.width)
+        except ValueError as error:
+            raise DamagedModel(f"{root / file.name}: {error}; restore it from a copy") from error
+        network.int8 = graph
+    return network
 
 
 def _kept(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 MANIFEST = "manifest.json"
-TENSOR_FILE = re.compile(r"(network|evidence|features)-[0-9a-f]{32}\.safetensors|answer-[0-9a-f]{32}\.onnx")
+TENSOR_FILE = re.compile(r"(network|evidence|features)-[0-9a-f]{32}\.safetensors|(answer|int8)-[0-9a-f]{32}\.onnx")
 FORMAT = 2
 FORMAT_KEY = "scail model, format"
 TRIES = 20

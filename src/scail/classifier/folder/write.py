@@ -80,6 +80,7 @@ def _write_numbers(
 
     network = once("network", learned.network, learned.network.state_dict)
     evidence = _write_tensors(root, "evidence", tensors)
+    graph = learned.network.int8
     features = tuple(once("features", seen, partial(_tensors_of, seen)) for seen in model.seen)
     return Manifest(
         settings=model.settings,
@@ -91,6 +92,7 @@ def _write_numbers(
         ),
         network=network,
         evidence=evidence,
+        int8=None if graph is None else _write_named(root, "int8", "onnx", graph),
         calls=model.calls,
         history=model.history,
         accuracy=model.accuracy,
