@@ -70,6 +70,7 @@ def test_the_same_options_ask_for_the_same_experiment_and_the_states_have_the_sa
     experiment, config = experiment_of(asked), record(BEFORE / "run" / "config.json")
     assert json.loads(json.dumps(experiment.record())) == config["experiment"] | {
         "weights": None, "precision": "auto",  # both are new; the second comes to what it was before
+        "own_methods": [], "own_content": [],
     }  # fmt: skip
     known = record(BEFORE / "keys.json")
     states = {key: facts for key, facts in known.items() if "trainer" in facts}
