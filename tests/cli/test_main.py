@@ -268,7 +268,7 @@ def test_a_training_that_diverges_names_state_epoch_and_rate(capfd, tmp_path):
     options = (*TINY, "--memory", 12, "--methods", "ft", "--jobs", 2, "--lr", "1e30")  # in one of two processes
     code, _, err = call(capfd, *options, "--out", tmp_path / "run", "--store", tmp_path / "store")
     assert code == 2
-    assert "state 0, epoch 1 of 1: the loss is nan at learning rate 1e+30" in err
+    assert "state 0, epoch 1 of 1: the loss is nan at learning rate 5e+29" in err
     assert "Traceback" not in err
 
 
