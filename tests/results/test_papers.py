@@ -7,7 +7,7 @@ import pytest
 from scail.results.papers import COLUMNS, beside_papers, paper_numbers
 from tests.report.report_runs import config_for
 
-LINE = "mine,ft,random,made,6,seed,3,20,,,last_top1,,50.0,my notes"
+LINE = "mine,ft,random,made,6,seed,3,,20,,,last_top1,,50.0,my notes"
 
 
 def write(path, *lines):
@@ -45,8 +45,18 @@ def test_only_like_is_compared_with_like(tmp_path):
         assert beside_papers(other, summary_of(), numbers) == []
 
 
+def test_a_first_state_of_another_size_is_part_of_the_protocol(tmp_path):
+    numbers = [
+        n for n in paper_numbers([write(tmp_path / "n.csv", LINE.replace(",3,,20", ",3,4,20"))]) if n.paper == "mine"
+    ]
+    assert beside_papers(config_for((4, 1, 1)), summary_of(), numbers)
+    assert not beside_papers(config_for((2, 2, 2)), summary_of(), numbers)
+    half = {n.method: (n.value, n.protocol[3:6]) for n in paper_numbers() if "FeTrIL" in n.paper}
+    assert half == {"deesil": (60.0, (6, 50, 0)), "fetril": (66.3, (6, 50, 0))}
+
+
 def test_numbers_after_a_state_and_of_each_class(tmp_path):
-    lines = ("mine,ft,random,made,6,seed,3,,3,,top5,1,94.0,my notes",)
+    lines = ("mine,ft,random,made,6,seed,3,,,3,,top5,1,94.0,my notes",)
     numbers = [n for n in paper_numbers([write(tmp_path / "n.csv", *lines)]) if n.paper == "mine"]
     (found,) = beside_papers(config_for((2, 2, 2)) | {"memory_per_class": 3}, summary_of(), numbers)
     assert found.measured == 95.0

@@ -15,11 +15,12 @@ from typing import Any
 from scail.results.measures import MEASURES
 
 COLUMNS = (
-    "paper", "method", "select", "dataset", "classes", "order", "states", "memory", "memory_per_class", "split",
-    "measure", "state", "value", "source",
+    "paper", "method", "select", "dataset", "classes", "order", "states", "first", "memory", "memory_per_class",
+    "split", "measure", "state", "value", "source",
 )  # fmt: skip
-"""What a file has. Of `memory` (in all) and `memory_per_class` one is given. With a `state` it is the number after that
-state, else that of the whole run. An empty `split`: the data set's own test images."""
+"""What a file has. `first`: classes in state 0, where they are not as many as in the others. Of `memory` (in all) and
+`memory_per_class` one is given. With a `state` it is the number after that state, else that of the whole run. An empty
+`split`: the data set's own test images."""
 _PER_STATE = ("top1", "top5")
 
 
@@ -31,7 +32,8 @@ class PaperNumber:
     method: str
     select: str | None
     protocol: tuple[object, ...]
-    """Data set, number of classes, their order, states, memory in all, memory of each class, and split."""
+    """Data set, number of classes, their order, states, classes of an unequal first state, memory in all, memory of
+    each class, and split."""
     measure: str
     state: int | None
     value: float
@@ -85,7 +87,7 @@ def _number(row: Mapping[str, str]) -> PaperNumber:
     if not -100 <= value <= 100:
         raise ValueError(f"value {row['value']}: expected percent")
     protocol = (
-        row["dataset"], int(row["classes"]), row["order"], int(row["states"]), whole("memory"),
+        row["dataset"], int(row["classes"]), row["order"], int(row["states"]), whole("first"), whole("memory"),
         whole("memory_per_class"), row["split"],
     )  # fmt: skip
     return PaperNumber(
@@ -95,16 +97,17 @@ def _number(row: Mapping[str, str]) -> PaperNumber:
 
 
 def protocol_of_run(config: Mapping[str, Any]) -> tuple[object, ...] | None:
-    """The same of a run; None where its states are of unequal size: no published number is of such."""
+    """The same of a run; None where states after the first are of unequal size: no published number is of such."""
     experiment, sizes = config["experiment"], config["state_sizes"]
-    if len(set(sizes)) != 1:
+    if len(set(sizes[1:])) > 1:
         return None
+    first = sizes[0] if len(set(sizes)) > 1 else None
     each = config.get("memory_per_class")
     split = experiment.get("split", "") if config["dataset"]["name"] == "ilsvrc" else ""
     order = experiment["class_order"]
     memory = config.get("memory") if each is None else None
     name = config["dataset"]["name"]
-    return name, sum(sizes), order if isinstance(order, str) else "own", len(sizes), memory, each, split
+    return name, sum(sizes), order if isinstance(order, str) else "own", len(sizes), first, memory, each, split
 
 
 def beside_papers(
