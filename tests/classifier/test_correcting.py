@@ -276,7 +276,7 @@ def test_a_name_that_is_taken_or_no_name_is_an_error(tmp_path):
 
 
 @FROZEN
-@pytest.mark.parametrize("method", ["slda", "fetril"])
+@pytest.mark.parametrize("method", ["slda", pytest.param("fetril", marks=pytest.mark.soak)])
 def test_a_forgotten_picture_was_never_there(method, tmp_path):
     rest = [1, 2, 3, *B, 9, 10, 11]
     expected = learned(lambda: frozen(method=method), tmp_path / "rest", [1, 2, 3, *B], rest[7:])

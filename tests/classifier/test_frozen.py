@@ -279,7 +279,7 @@ def test_a_thousand_classes(tmp_path):
     assert (clf.predict(noise) == np.repeat(classes, 2)).mean() > 0.1  # by chance it would be 0.001
     found = left_out(clf.model_)
     assert found is not None
-    assert 500 <= len(found.labels_N) <= 2000  # enough for odds, and not all of them
+    assert 500 <= len(found.labels_N) <= 2**21 // 1001  # enough for odds, and scores that are made in seconds
     assert found.labels_N.max() == 1000 and found.labels_N.min() < 10  # from all over the classes
     loaded = IncrementalClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(noise[:50]), clf.predict_proba(noise[:50]))

@@ -53,7 +53,7 @@ def test_what_the_unit_names_is_there():
 
 @pytest.mark.soak
 def test_the_steps_of_the_container_file(tmp_path):
-    """In a clean directory; what pip would fetch is taken from here."""
+    """In a clean directory; what pip would fetch is taken from here, but for what builds the package."""
     pytest.importorskip("fastapi")
     for name in copied():
         place, to = ROOT / name, tmp_path / "src" / name
@@ -64,7 +64,7 @@ def test_the_steps_of_the_container_file(tmp_path):
     packages = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
     (packages / "here.pth").write_text(next(p for p in site.getsitepackages() if p.startswith(sys.prefix)) + "\n")
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"SCAIL_CACHE": str(tmp_path / "cache")}
-    install = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "."]
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "."]
     subprocess.run(install, cwd=tmp_path / "src", env=environment, check=True)
     assert (packages / "scail/server/page/index.html").is_file() and (packages / "scail/report/page/dom.js").is_file()
     command = json.loads(re.search(r"^CMD (\[.+\])$", CONTAINER, re.M)[1])

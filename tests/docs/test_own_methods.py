@@ -46,6 +46,7 @@ def test_the_first_head_selection_and_trainer_run_together(tmp_path, undrawn, ca
     assert "FT, nearest exemplars" in page and '"own":["half","lwf_ce","scail_near"]' in page.replace(" ", "")
 
 
+@pytest.mark.soak
 def test_the_first_trainer_passes_every_check(tmp_path, capsys):
     (tmp_path / "lwf.py").write_text(TRAINER)
     scail("check", tmp_path / "lwf.py")

@@ -257,6 +257,7 @@ def mine(tmp_path):
     return write(tmp_path, BEGIN + HEAD + TRAINER.format(bias=1) + pick + f"METHODS = {{{rows}}}\n")
 
 
+@pytest.mark.soak
 def test_worker_processes_give_the_same_and_load_the_file_themselves(mine, tiny, tmp_path):
     experiment = tiny.but(own_methods=(mine,), methods=("m:random", "m_last"))
     one = run_experiment(experiment, tmp_path / "one", store=tmp_path / "s1", jobs=1)
@@ -271,6 +272,7 @@ def test_worker_processes_give_the_same_and_load_the_file_themselves(mine, tiny,
     assert sorted(kept) == sorted(path.name for path in (tmp_path / "s2" / "states").iterdir())
 
 
+@pytest.mark.soak
 def test_two_devices_each_load_it(mine, tmp_path):
     arguments = (
         "run", "--with", mine, "--methods", "m_last", "--dataset", "digits", "--classes", "4", "--images-per-class",

@@ -21,6 +21,7 @@ from scail.benchmark.runner import run_experiment
 from scail.benchmark.trajectory import Trajectory, keys_of, trajectories_in
 from scail.cli.main import main
 from scail.config.recipes import quick
+from scail.networks.precision import used_precision
 from scail.runtime.devices import fabric_of, joined, make_fabric, rank_timeout
 from scail.runtime.launch import _surroundings
 from scail.storage.store import Store
@@ -123,7 +124,7 @@ def test_the_same_weights_give_exactly_the_same_metrics_in_one_process(every_met
     config = json.loads((place / "run" / "config.json").read_text())["experiment"]
     tiny = quick("digits")
     experiment = tiny.but(classes=6, images_per_class=20, states=3, memory=13, accelerator="cpu", devices=2)
-    experiment = experiment.with_epochs(1)
+    experiment = experiment.with_epochs(1).but(precision=used_precision("auto", "cpu"))
     assert json.loads(json.dumps(experiment.record())) == config
     # One process, which takes the states of two ranks from the store.
     monkeypatch.setattr("scail.benchmark.measured.fabric_of", lambda machine: fabric_of(replace(machine, devices=1)))

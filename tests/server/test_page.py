@@ -122,6 +122,7 @@ def test_teach_try_put_right_rename_forget_reload(serve, page):
     assert "nothing of what is forgotten is kept" in page.text_content("#change .note")
 
 
+@pytest.mark.soak
 def test_the_inbox_is_named_learned_and_dragged(serve, page, model):
     address = serve(inbox=20)
     page.set_viewport_size({"width": 1100, "height": 2600})  # nothing has to be scrolled while it is dragged
@@ -153,6 +154,7 @@ def test_the_inbox_is_named_learned_and_dragged(serve, page, model):
     page.wait_for_selector("#inbox-hint:has-text('Nothing waits here')")
 
 
+@pytest.mark.soak
 def test_the_camera_the_keyboard_and_the_token(serve, page):
     page.goto(serve(token="a-token"))
     page.wait_for_selector("#sign-in[open]")

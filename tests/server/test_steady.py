@@ -12,6 +12,7 @@ from tests.server.load import under_load
 from tests.server.serving import Served, encoded, eventually, images
 
 
+@pytest.mark.soak
 def test_killed_during_a_lesson(model):
     """After a restart the old model answers at once, and the lesson goes on."""
     with Served(str(model), "--port", "0") as server:

@@ -22,7 +22,10 @@ function cameraOf(capture, given, live) {
   let stream = null, timer = 0;
   const video = el("video", { playsinline: "", muted: "", "aria-label": "Camera" });
   video.muted = true;
-  const frame = () => new Promise((resolve) => {
+  // The camera's first picture takes a moment.
+  const ready = () => video.videoWidth ? null : new Promise((done) => video.addEventListener("loadeddata", done, { once: true }));
+  const frame = () => new Promise(async (resolve) => {
+    await ready();
     const canvas = el("canvas", { width: video.videoWidth, height: video.videoHeight });
     canvas.getContext("2d").drawImage(video, 0, 0);
     canvas.toBlob((blob) => resolve(blob && new File([blob], "camera.jpg", { type: "image/jpeg" })), "image/jpeg", 0.92);
