@@ -139,7 +139,10 @@ def test_the_same_weights_give_exactly_the_same_metrics_in_one_process(every_met
     assert set(notes) == {"from the store"}
     key = lambda row: (row["method"], str(row["select"]), row["state"])  # noqa: E731
     expected = sorted(measured(place), key=key)
-    assert [{k: v for k, v in row.items() if k != "trained_epochs"} for row in sorted(rows, key=key)] == expected
+    both = zip(sorted(rows, key=key), expected, strict=True)
+    differing = [(*key(mine), name, mine[name], of[name]) for mine, of in both for name in of if mine[name] != of[name]]
+    cut = {"correct_by_state", "images_by_state"}  # a run counts Full by the states of its configuration
+    assert [one for one in differing if not (one[0] == "full" and one[3] in cut)] == []
 
 
 @pytest.mark.soak
