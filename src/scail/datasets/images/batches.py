@@ -72,15 +72,16 @@ def _crops_in_memory(
     images: Tensor, batches: Sequence[Tensor], draws: Iterator[Generator], augmentation: Augmentation, ranks: Ranks
 ) -> Iterator[Tensor]:
     padding, (height, width) = augmentation.padding, images.shape[2:]
-    padded = F.pad(images, (padding,) * 4)
-    # Every possible crop as a view, no copy: N x C x (2p+1) x (2p+1) x H x W
-    crops = padded.unfold(2, height, 1).unfold(3, width, 1)
     for rows, draw in zip(batches, draws, strict=True):
         down, right = torch.randint(2 * padding + 1, (2, len(rows)), generator=draw)
-        batch = crops[_part(rows, ranks), :, _part(down, ranks), _part(right, ranks)]
+        # Only the images of the batch are padded: to pad all of them anew in every epoch takes longer.
+        padded = F.pad(images[_part(rows, ranks)], (padding,) * 4)
+        # Every possible crop as a view, no copy: N x C x (2p+1) x (2p+1) x H x W
+        crops = padded.unfold(2, height, 1).unfold(3, width, 1)
+        batch = crops[torch.arange(len(padded)), :, _part(down, ranks), _part(right, ranks)]
         if augmentation.mirror:
-            mirrored = _part(torch.rand(len(rows), generator=draw), ranks) < 0.5
-            batch = torch.where(mirrored[:, None, None, None], batch.flip(3), batch)
+            mirrored = (_part(torch.rand(len(rows), generator=draw), ranks) < 0.5).nonzero().flatten()
+            batch.index_copy_(0, mirrored, batch.index_select(0, mirrored).flip(3))
         yield batch
 
 
