@@ -21,7 +21,7 @@ from scail.benchmark.runner import run_experiment
 from scail.benchmark.trajectory import Trajectory, keys_of, trajectories_in
 from scail.cli.main import main
 from scail.config.recipes import quick
-from scail.networks.precision import used_precision
+from scail.networks.precision import quick_bf16, used_precision
 from scail.runtime.devices import fabric_of, joined, make_fabric, rank_timeout
 from scail.runtime.launch import _surroundings
 from scail.storage.store import Store
@@ -81,11 +81,19 @@ def tensors(place: Path) -> dict[str, bytes]:
     return {f.parent.name: f.read_bytes() for f in sorted((place / "store" / "states").glob("*/tensors.safetensors"))}
 
 
+@pytest.fixture(scope="module", params=["32-true", "bf16-mixed"])
+def precision(request):
+    """Both number formats, where the machine is quick at both."""
+    if request.param == "bf16-mixed" and not quick_bf16("cpu"):
+        pytest.skip("this processor has no quick bfloat16")
+    return ("--precision", request.param)
+
+
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
+def undisturbed(precision, tmp_path_factory):
     """Two ranks that nothing disturbs."""
     place = tmp_path_factory.mktemp("two-ranks")
-    process = start(place, *DIGITS, *HEADS, *TWO)
+    process = start(place, *DIGITS, *HEADS, *TWO, *precision)
     said = finish(process)
     assert process.returncode == 0, said
     return place
@@ -146,9 +154,9 @@ def test_the_same_weights_give_exactly_the_same_metrics_in_one_process(every_met
 
 
 @pytest.mark.soak
-def test_accuracy_is_that_of_one_process_within_noise(undisturbed, tmp_path, capsys):
+def test_accuracy_is_that_of_one_process_within_noise(undisturbed, precision, tmp_path, capsys):
     """Over seeds the standard deviation is 2.2 points (FT^NEM) and 0.9 (Full); of a difference 1.4 times as much."""
-    one = (*HEADS, "--jobs", "1", "--accelerator", "cpu")
+    one = (*HEADS, "--jobs", "1", "--accelerator", "cpu", *precision)
     with pytest.raises(SystemExit) as end:
         main(["run", *DIGITS, *one, "--out", str(tmp_path / "run"), "--store", str(tmp_path / "store")])
     assert not end.value.code
@@ -161,8 +169,8 @@ def test_accuracy_is_that_of_one_process_within_noise(undisturbed, tmp_path, cap
 
 
 @pytest.mark.soak
-def test_a_rank_that_dies_ends_all_soon_with_a_clear_message_and_the_same_command_goes_on(undisturbed, tmp_path):
-    options = (*DIGITS, *HEADS, *TWO)
+def test_a_rank_that_dies_ends_all_soon_with_a_clear_message_and_the_same_command_goes_on(undisturbed, precision, tmp_path):
+    options = (*DIGITS, *HEADS, *TWO, *precision)
     process = start(tmp_path, *options)
     wait_for(process, "state 0: training")
     time.sleep(0.3)
@@ -191,7 +199,7 @@ def test_a_rank_that_dies_ends_all_soon_with_a_clear_message_and_the_same_comman
 
     # And to the end, started by torchrun.
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2")
-    process = start(tmp_path, *DIGITS, *HEADS, "--accelerator", "cpu", by=torchrun)
+    process = start(tmp_path, *DIGITS, *HEADS, "--accelerator", "cpu", *precision, by=torchrun)
     said = finish(process)
     assert process.returncode == 0, said
     assert "state 0: from the store" in said
