@@ -72,6 +72,8 @@ class TrainingOptions:
     """Images in a batch, in every training. Default: the recipe's."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME|pretrained", aliases=["--backbone"])] = None
     """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed.
+    With xN (2 to 16) after resnet8, resnet20 or resnet32 the channels are N times as many, and with -half behind that
+    the stem halves the image: resnet8x4-half.
     Or efficientnet-lite0, efficientnet-lite1, efficientnet-lite2; with @N, as efficientnet-lite0@224, the network
     scales images to N x N pixels itself.
     pretrained: efficientnet-lite0@224 with weights learned on ImageNet. Frozen methods (ncm, slda, ridge, ranpac,
