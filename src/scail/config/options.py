@@ -160,11 +160,15 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     bic-first, bic and bic-correction: BiC's state 0, later states, and second stage.
     WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience, weight_decay_states or
     micro_batch; passes, window: numbers of images; gain: a share; divide_by_state, sum_micro_batches: yes or no;
+    backbone_rate: 0.1 lets all but the linear layer learn at a tenth of the rate, so that features move less;
     milestones: epochs with a plus between, as 30+60; decay: plateau, steps, cosine or settle, which ends when the loss
     no longer falls."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer, a row being the weights of one class.
     Without this, each state begins a new layer."""
+    few_negatives: bool = False
+    """DeeSIL: the SVM of a class learns against at most B images, spread over all classes known, as in its authors'
+    script. Without this, against all images at hand: those of the new classes, and the exemplars."""
     candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
     """ScaIL: how many past classes can be predicted for an image: a number, or all. Default: 10."""
     as_published: bool = False
