@@ -215,8 +215,8 @@ def experiment_of(options: RunOptions) -> Experiment:
         "own_methods": own_places(options.with_),
         "select": selects, "candidates": _candidates(options.candidates, experiment.heads.candidates),
         "as_published": options.as_published, "keep_past_rows": options.keep_past_rows, "tune": options.tune,
-        "keep_features": options.keep_features, "nodes": options.nodes, "sync_batch_norm": options.sync_batch_norm,
-        "linear_scaling": options.linear_scaling,
+        "few_negatives": options.few_negatives, "keep_features": options.keep_features, "nodes": options.nodes,
+        "sync_batch_norm": options.sync_batch_norm, "linear_scaling": options.linear_scaling,
     }  # fmt: skip
     where_given: dict[str, Any] = {
         "states": states[0] if len(states) == 1 else states or None,
