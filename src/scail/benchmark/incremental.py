@@ -221,7 +221,7 @@ class _Walk:
         trainer = self.trajectory.training
         if type(trainer).complete is Trainer.complete:
             return {}
-        made_from = {"previous": key, "completion": self.trajectory.settings(1)}
+        made_from: dict[str, object] = {"previous": key, "completion": self.trajectory.settings(1)}
         if state.index == 0 and trainer.completes_by_memory:
             made_from |= {"memory": asked_memory(self.trajectory)}
         own_key = key_of(made_from)
