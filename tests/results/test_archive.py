@@ -366,9 +366,8 @@ class TestDocument:
         assert code == 0 and "## 2 settings" in text and "claim" not in text
         mine = next(line for line in text.splitlines() if line.startswith("| keep past rows yes; Z=3, B=10 % (12) |"))
         summary = json.loads((tmp_path / "run" / "digits-z3-b12-seed1" / "summary.json").read_text())
-        assert f"| **{summary['methods'][0]['top5']:.1f}** |" in mine and mine.endswith(
-            "| – | – |"
-        )  # neither ScaIL nor Full
+        best = f"| **{summary['methods'][0]['top5']:.1f}** |"
+        assert best in mine.replace("†", "") and mine.endswith("| – | – |")  # neither ScaIL nor Full
         assert "| base; Z=3, B=5 % (6) |" in text and text.count("scail grid") == 2
 
     @pytest.mark.parametrize(("learned", "verdict"), [(True, "undecided"), (False, "not testable")])
@@ -384,7 +383,7 @@ class TestDocument:
         rows = [replace(row, method={"ft": "ft_l2"}.get(row.method, row.method)) for row in rows]
         text = section([Measurements(configuration, [Contribution(kept.parts[0].made, rows)])], "")
         (line,) = (line for line in text.splitlines() if line.startswith("| 10 | 2% | ScaIL > FT^L2 |"))
-        assert line.split(" | ")[4] == verdict
+        assert line.split(" | ")[4] == verdict and ("†: in some state the network did not learn" in text) != learned
 
     def test_without_a_memory_has_a_table_and_a_g_il_of_its_own(self, place):
         kept = Archive(place / "kept").all()
