@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,10 @@ from scail.benchmark.grid_file import file_grid, read_grid_file
 from scail.benchmark.paper_grids import GRIDS, named_grid
 from scail.benchmark.plan import Count, plan_of, trajectories_of
 from scail.benchmark.runner import config_of
-from scail.benchmark.trajectory import trajectories_in
+from scail.benchmark.trajectory import keys_of, trajectories_in
 from scail.cli.main import main
 from scail.config.recipes import PAPER_DATA
+from scail.config.schedule import Schedule
 from scail.datasets.sources.nominal import nominal_dataset
 from scail.report.grid import label_of, rows_of
 from scail.results.archive import key_of_configuration
@@ -377,6 +379,21 @@ class TestFile:
         assert len(rows(tmp_path / "out")) == 4
         text = (tmp_path / "out" / "table.md").read_text()
         assert "| method | Z=3, B=12 | Z=3, B=6 | G_IL |" in text and "–" not in text
+
+    @pytest.mark.parametrize("name", [field.name for field in fields(Schedule)])
+    def test_a_grid_can_vary_every_number_of_a_schedule_and_each_has_a_key_of_its_own(self, name, tmp_path):
+        flags = {"divide_by_state": ("yes", "no"), "sum_micro_batches": ("yes", "no")}
+        special = {"decay": ("steps", "cosine"), "milestones": ("1+2", "5"), **flags}
+        shares = dict.fromkeys(("momentum", "gain", "backbone_rate"), ("0.1", "0.2"))
+        values = (special | shares).get(name, ("2", "3"))
+        path = self.write(tmp_path, "dataset: digits\nstates: 2\nmethods: ft:random\nschedule:\n")
+        with path.open("a") as file:
+            file.writelines(f"- later.micro_batch=4,later.{name}={value}\n" for value in values)
+        trajectories = [trajectories_in(one)[0] for one in configurations_of(path, tmp_path)]
+        assert len({getattr(of.configuration.experiment.recipe.schedules["later"], name) for of in trajectories}) == 2
+        first, later = zip(*(keys_of(of, ("cpu", "same"), lambda state: "data") for of in trajectories), strict=True)
+        assert len(set(first)) == 1 and len(set(later)) == 2
+        assert len({of.configuration.title for of in trajectories}) == 2
 
     def test_options_of_the_command_replace_those_of_the_file(self, tmp_path):
         path = self.write(tmp_path, "dataset: digits\nepochs: [5, 6]\nseeds: 2\n")

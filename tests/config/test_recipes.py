@@ -112,6 +112,16 @@ def test_a_schedule_without_micro_batches_is_kept_as_it_was_before_there_were_an
             Schedule(3, 0.1, 32, **wrong)
 
 
+def test_a_backbone_that_learns_as_quickly_as_the_layer_is_not_mentioned():
+    """So that stored states and kept numbers are found again."""
+    plain, slow = Schedule(3, 0.1, 32), Schedule(3, 0.1, 32, backbone_rate=0.1)
+    assert "backbone_rate" not in plain.record() and slow.record() == plain.record() | {"backbone_rate": 0.1}
+    assert decode(Schedule, json.loads(json.dumps(slow.record())), "it") == slow
+    for wrong in (0, -1, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="backbone rate is"):
+            Schedule(3, 0.1, 32, backbone_rate=wrong)
+
+
 def test_a_batch_on_every_device_does_not_raise_the_rate_where_gradients_are_summed():
     schedules = paper_code("cifar100").recipe.schedules.scaled(4)
     assert (schedules["first"].batch_size, schedules["first"].lr) == (512, 0.1)

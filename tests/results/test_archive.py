@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from scail.benchmark.grid_file import file_grid
 from scail.cli.main import main
 from scail.config import schedule_names
 from scail.config.recipes import quick
+from scail.methods import METHODS, split_name
 from scail.report.claims import CLAIMS, Claim, hold, published_top5
 from scail.report.document import compared, document, section
 from scail.report.settings import group_by_settings, titles_of
 from scail.results.archive import Archive, Contribution, Measurements, configuration_of, key_of_configuration
-from scail.results.row import Row
+from scail.results.row import ON_LEARNING, Row
 from scail.results.summary import summarise, summarise_seeds
 from scail.training import TRAINERS
 
@@ -78,6 +80,18 @@ class TestArchive:
         assert [(r.method, r.state, r.top5, r.errors) for r in rows] == [
             (r["method"], r["state"], round(r["top5"], 4), r["errors"]) for r in run
         ]
+
+    def test_what_rows_say_of_their_network_is_kept(self, place):
+        """So that figures and claims can be drawn from kept numbers alone."""
+        run = lines(place / "run" / "digits-z3-b12-seed1" / "results.jsonl")
+        kept = {(row.method, row.state): row for row in Archive(place / "kept").all()[0].rows}
+        for row in run:
+            for name in ON_LEARNING:
+                found = getattr(kept[row["method"], row["state"]], name)
+                assert found == (round(row[name], 4) if isinstance(row[name], float) else row[name]), name
+        ft = kept["ft", 2]
+        assert ft.floor == pytest.approx(100 / 3, abs=1e-4) and 0 < ft.drift < 1
+        assert 0 <= ft.exemplar_top1 <= 100 and 0 <= ft.new_top1 <= 100 and ft.learned in (True, False)
 
     def test_what_is_read_gives_the_same_summary(self, place):
         kept = Archive(place / "kept").all()[0]
@@ -352,10 +366,24 @@ class TestDocument:
         assert code == 0 and "## 2 settings" in text and "claim" not in text
         mine = next(line for line in text.splitlines() if line.startswith("| keep past rows yes; Z=3, B=10 % (12) |"))
         summary = json.loads((tmp_path / "run" / "digits-z3-b12-seed1" / "summary.json").read_text())
-        assert f"| **{summary['methods'][0]['top5']:.1f}** |" in mine and mine.endswith(
-            "| – | – |"
-        )  # neither ScaIL nor Full
+        best = f"| **{summary['methods'][0]['top5']:.1f}** |"
+        assert best in mine.replace("†", "") and mine.endswith("| – | – |")  # neither ScaIL nor Full
         assert "| base; Z=3, B=5 % (6) |" in text and text.count("scail grid") == 2
+
+    @pytest.mark.parametrize(("learned", "verdict"), [(True, "undecided"), (False, "not testable")])
+    def test_a_claim_about_kept_numbers_rests_on_networks_that_learned(self, place, learned, verdict):
+        kept = Archive(place / "kept").all()[0]
+        experiment = {**kept.configuration, "state_sizes": [1] * 10, "memory": 2}
+        configuration = {
+            **experiment,
+            "dataset": {**kept.configuration["dataset"], "name": "cifar100", "train_images": 100},
+        }
+        rows = [replace(row, learned=learned or row.state == 0) for row in kept.rows if row.method != "full"]
+        rows = [replace(row, label={"ft": "FT^L2", "scail": "ScaIL"}[row.method], top5=50.0) for row in rows]
+        rows = [replace(row, method={"ft": "ft_l2"}.get(row.method, row.method)) for row in rows]
+        text = section([Measurements(configuration, [Contribution(kept.parts[0].made, rows)])], "")
+        (line,) = (line for line in text.splitlines() if line.startswith("| 10 | 2% | ScaIL > FT^L2 |"))
+        assert line.split(" | ")[4] == verdict and ("†: in some state the network did not learn" in text) != learned
 
     def test_without_a_memory_has_a_table_and_a_g_il_of_its_own(self, place):
         kept = Archive(place / "kept").all()
@@ -375,6 +403,11 @@ class TestDocument:
             assert made is not None
             groups = group_by_settings(Archive(ROOT / made[2]).all())
             assert document(groups, f"images/{path.stem}.png", made[1].split()) == text, f"run {made[1]}"
+
+    @pytest.mark.parametrize("path", sorted((ROOT / "results").rglob("*.yaml")), ids=lambda path: path.stem)
+    def test_grids_that_are_kept_can_be_run(self, path):
+        points = file_grid(path, {})
+        assert points and all(split_name(name)[0] in METHODS for one in points for name in one.experiment.methods)
 
     def test_kept_numbers_stay_small(self):
         assert sum(path.stat().st_size for path in (ROOT / "results").rglob("*.jsonl")) <= 1_000_000

@@ -13,8 +13,11 @@ from torch.nn import functional as F
 from scail.config import Schedule
 from scail.config.recipes import paper, quick
 from scail.datasets.images.batches import Augmentation
+from scail.networks.network import create_network
+from scail.runtime.seeds import generator_for
 from scail.storage.checkpoint import Checkpoint
-from scail.training import FineTune, Joint, Task, TrainingDiverged
+from scail.training import FineTune, Interrupted, Joint, Task, TrainingDiverged
+from scail.training.loop import fit
 from scail.training.rates import Rates
 
 SCHEDULE = Schedule(epochs=2, lr=0.05, batch_size=16, decay="cosine")
@@ -32,9 +35,6 @@ def task(state: int = 0, num_classes: int = 2, previous=None, reports=None, seed
 
 def test_two_steps_are_plain_sgd_with_momentum_and_weight_decay():
     """Against the update rule written out, on the linear layer alone (the rest of the network stays fixed)."""
-    from scail.networks.network import create_network
-    from scail.runtime.seeds import generator_for
-
     schedule = Schedule(epochs=2, lr=0.1, batch_size=64, momentum=0.9, weight_decay=0.01, decay="cosine")
     job = replace(task(), augmentation=Augmentation(padding=0, mirror=False))
     network = create_network("resnet8", 1, 2, generator_for(0, "x"))
@@ -51,11 +51,40 @@ def test_two_steps_are_plain_sgd_with_momentum_and_weight_decay():
         for name, gradient in gradients.items():
             velocity[name] = 0.9 * velocity[name] + gradient + 0.01 * expected[name].detach()
             expected[name] = expected[name].detach() - rate * velocity[name]
-    from scail.training.loop import fit
-
     fit(network, job, schedule)
     for name, parameter in network.linear.named_parameters():
         torch.testing.assert_close(parameter.detach(), expected[name], rtol=1e-4, atol=1e-5)
+
+
+def test_the_backbone_moves_at_its_own_rate_and_the_layer_at_the_full_one():
+    """One step, from the gradient by hand: rate * times * (gradient + decay * weight)."""
+    network = create_network("resnet8", 1, 2, generator_for(0, "x"))
+    before = {name: p.detach().clone() for name, p in network.named_parameters()}
+    job = replace(task(), augmentation=Augmentation(padding=0, mirror=False))
+    schedule = Schedule(epochs=1, lr=0.4, batch_size=64, weight_decay=0.01, decay="cosine", backbone_rate=0.1)
+    twin = network.clone().train()
+    loss = F.cross_entropy(twin(job.images), job.labels)
+    gradients = dict(zip(before, torch.autograd.grad(loss, [*twin.parameters()]), strict=True))
+    fit(network, job, schedule)
+    for name, parameter in network.named_parameters():
+        rate = 0.4 if name.startswith("linear.") else 0.04
+        expected = before[name] - rate * (gradients[name] + 0.01 * before[name])
+        torch.testing.assert_close(parameter.detach(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_slow_backbone_goes_on_from_a_checkpoint_to_the_bit(tmp_path):
+    schedule = replace(SCHEDULE, epochs=4, backbone_rate=0.1)
+    whole = Joint("resnet8", schedule).train(task()).state_dict()
+    checkpoint, left = Checkpoint(tmp_path / "a.safetensors"), [5]
+
+    def stop() -> bool:
+        left[0] -= 1
+        return left[0] == 0
+
+    with pytest.raises(Interrupted):
+        Joint("resnet8", schedule).train(replace(task(), checkpoint=checkpoint, stop_asked=stop))
+    again = Joint("resnet8", schedule).train(replace(task(), checkpoint=checkpoint)).state_dict()
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_says_where():

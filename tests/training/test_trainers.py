@@ -20,7 +20,7 @@ from scail.benchmark.runner import run_experiment
 from scail.benchmark.trajectory import trajectories_in
 from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
-from scail.exemplars import aside_places, places
+from scail.exemplars import aside_places, exemplar_draw, places
 from scail.methods import METHODS
 from scail.networks.network import create_network
 from scail.runtime.seeds import generator_for
@@ -440,6 +440,54 @@ def test_svms_are_learned_when_a_class_is_new_and_kept_ever_after():
             assert torch.equal(found["svm_bias"][: len(past)], carried["svm_bias"])
             assert torch.equal(found["c"], carried["c"])
         carried = found
+
+
+def test_few_negatives_are_what_random_selection_keeps_of_every_class():
+    """B = 7. State 0, three classes: 3, 2 and 2 places, drawn. State 1, five classes: 2, 2, 1, 1 and 1; of past classes
+    their best exemplars, which stand behind the new images."""
+    few = FrozenSvm(JOINT, few_negatives=True)
+    first = task_of([], [5, 5, 5], budget=7)
+    drawn = [torch.randperm(5, generator=exemplar_draw(0, label))[:n] + 5 * label for label, n in enumerate([3, 2, 2])]
+    assert few.negatives(first).nonzero()[0].tolist() == torch.cat(drawn).sort().values.tolist()
+    later = task_of([3, 2, 2], [4, 4], budget=7)
+    new = [int(torch.randperm(4, generator=exemplar_draw(0, 3 + n))[0]) + 4 * n for n in range(2)]
+    assert few.negatives(later).nonzero()[0].tolist() == [*new, 8, 9, 11, 12, 13]
+    assert few.negatives(replace(later, budget=0)) is None is FrozenSvm(JOINT).negatives(later)
+
+
+def test_with_few_negatives_a_class_learns_from_all_its_images_and_from_those_of_others():
+    trainer, carried = FrozenSvm(JOINT, few_negatives=True), {}
+    for state, (past, new) in enumerate([([], [20, 20]), ([6, 6], [20, 20])]):
+        task = task_of(past, new, budget=12, state=state, carried=carried)
+        features = unit_features(task.labels, 4, seed=state)
+        found = trainer.complete(trained_on(task, features), task)
+        rows = torch.cat([found["svm_weight"], found["svm_bias"][:, None]], 1)
+        pool = torch.from_numpy(trainer.negatives(task))
+        assert pool.sum() == 12
+        for label in range(len(past), len(rows)):
+            at = pool | (task.labels == label)
+            expected = svm_of(features[at], task.labels[at], label, float(found["c"]))
+            torch.testing.assert_close(rows[label], expected)
+            assert (expected - svm_of(features, task.labels, label, float(found["c"]))).abs().max() > 1e-3
+        carried = found
+
+
+def test_a_memory_without_another_class_gives_no_negatives():
+    task = task_of([], [20, 20], budget=1)
+    with pytest.raises(ValueError, match="the memory has no image of another class; give it more places"):
+        FrozenSvm(JOINT, few_negatives=True).complete(trained_on(task, unit_features(task.labels, 2, 0)), task)
+
+
+def test_with_few_negatives_svms_of_state_0_belong_to_one_memory(tiny, tmp_path):
+    """The network of state 0 is the same for all; what its SVMs learn from is not."""
+
+    def rows_of(store, **changed):
+        experiment = tiny.but(methods=("deesil",), states=2, **changed)
+        return [row.scores for row in run_experiment(experiment, tmp_path / "run", store=tmp_path / store).rows]
+
+    few = {memory: rows_of("shared", memory=memory, few_negatives=True) for memory in (6, 24)}
+    assert few[6][0] != few[24][0] and rows_of("own", memory=24, few_negatives=True) == few[24]
+    assert rows_of("shared", memory=24) not in few.values()
 
 
 def test_c_comes_from_state_0_whatever_would_suit_later_states():

@@ -12,7 +12,7 @@ from scail.benchmark.configuration import Configuration, memory_of, settle
 from scail.benchmark.point import Point
 from scail.benchmark.runner import config_of
 from scail.benchmark.trajectory import trajectories_in
-from scail.config import DataSettings, Experiment, settings_of
+from scail.config import DataSettings, Experiment, with_defaults
 from scail.config.former import present_name
 from scail.config.recipes import PAPER_DATA
 from scail.datasets import Dataset, load_dataset
@@ -137,10 +137,8 @@ def is_finished(configuration: Configuration) -> bool:
     except (OSError, ValueError):
         return False
     now = json.loads(json.dumps(config_of(configuration)))
-    for name, setting in settings_of(Experiment).items():  # those that came later had their defaults
-        default = [*setting.default] if isinstance(setting.default, tuple) else setting.default
-        if now["experiment"].get(name) == default and isinstance(before.get("experiment"), dict):
-            before["experiment"].setdefault(name, default)
+    if isinstance(before.get("experiment"), dict):
+        before["experiment"] = with_defaults(before["experiment"])
     same = all(before.get(key) == now[key] for key in _DECIDING)
     # Of what was asked for, some may be known from elsewhere by now: then more is there than is wanted.
     return same and (folder / "table.md").is_file() and _methods(now) <= _methods(before)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from scail.benchmark.trajectory import Trajectory, data_of_state, facts_of
+from scail.benchmark.trajectory import Trajectory, asked_memory, data_of_state, facts_of
 from scail.exemplars import Memory
 from scail.learner import Learned, Rows, remember, train_state
 from scail.networks.network import Network, network_from
@@ -221,7 +221,9 @@ class _Walk:
         trainer = self.trajectory.training
         if type(trainer).complete is Trainer.complete:
             return {}
-        made_from = {"previous": key, "completion": self.trajectory.settings(1)}
+        made_from: dict[str, object] = {"previous": key, "completion": self.trajectory.settings(1)}
+        if state.index == 0 and trainer.completes_by_memory:
+            made_from |= {"memory": asked_memory(self.trajectory)}
         own_key = key_of(made_from)
         with self.store.lock(own_key, self._waiting(state)):
             entry = self.store.find(own_key, self._damaged(state))

@@ -262,15 +262,15 @@ def facts_of(
     if machine.ranks > 1:
         facts |= {"ranks": machine.ranks, "sync_batch_norm": machine.sync_batch_norm}
     if state.index or trajectory.training.from_memory:
-        facts |= {"select": trajectory.select, "memory": _asked_memory(trajectory), "selection": SELECTION_VERSION}
+        facts |= {"select": trajectory.select, "memory": asked_memory(trajectory), "selection": SELECTION_VERSION}
         if own := trajectory.table.content(select=trajectory.select):
             facts |= {"own selection": own}
     elif trajectory.training.holds_out:
-        facts |= {"memory": _asked_memory(trajectory)}  # as many images are set aside as it will keep
+        facts |= {"memory": asked_memory(trajectory)}  # as many images are set aside as it will keep
     return facts
 
 
-def _asked_memory(trajectory: Trajectory) -> int | str:
+def asked_memory(trajectory: Trajectory) -> int | str:
     """B as a key has it: images of each class, where that is what was asked for."""
     each = trajectory.configuration.per_class if trajectory.memory else None
     return trajectory.memory if each is None else f"{each}/class"

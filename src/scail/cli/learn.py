@@ -62,7 +62,8 @@ class LearnCommand:
     backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """* The network. Default: efficientnet-lite0 with pretrained weights, which is not trained.
     A frozen model can change to another pretrained one later: its exemplars are embedded again, the rest is lost.
-    Names: resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto.
+    Names: resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto; resnet8x4-half is
+    four times as wide as resnet8, and halves the image first.
     Or efficientnet-lite0, efficientnet-lite1, efficientnet-lite2; with @N, as efficientnet-lite0@224, the network
     scales images to N x N pixels itself."""
     backbone_weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained")] = None

@@ -14,6 +14,7 @@ from scail.config.experiment import (
     schedule_names,
     schedules_in,
     settings_of,
+    with_defaults,
 )
 from scail.config.recipe import Recipe
 from scail.config.recipes import RECIPES
@@ -23,5 +24,5 @@ from scail.config.schedule import Schedule, Schedules
 __all__ = [
     "ASKED", "FILES_SIZE", "NUMBER", "RECIPES", "WAY", "DataSettings", "ExemplarSettings", "Experiment", "HeadOptions",
     "Machine", "Recipe", "Schedule", "Schedules", "Select", "StreamSettings", "experiment_from", "names_with",
-    "schedule_names", "schedules_in", "settings_of",
+    "schedule_names", "schedules_in", "settings_of", "with_defaults",
 ]  # fmt: skip

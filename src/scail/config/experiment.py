@@ -201,6 +201,12 @@ def names_with(*roles: str) -> set[str]:
     return {name for name, setting in settings_of(Experiment).items() if setting.role in roles}
 
 
+def with_defaults(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of settings as JSON has it, whole: settings that came after it was written had their defaults."""
+    defaults = {name: s.default for name, s in settings_of(Experiment).items() if s.default is not MISSING}
+    return {name: [*one] if isinstance(one, tuple) else one for name, one in defaults.items()} | dict(record)
+
+
 def schedules_in(record: Mapping[str, Any]) -> dict[str, Any]:
     """The schedules among the settings of a record, with the names that they have there."""
     return {name: value for name, value in record.items() if name.endswith(_SCHEDULE)}

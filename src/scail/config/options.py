@@ -72,6 +72,8 @@ class TrainingOptions:
     """Images in a batch, in every training. Default: the recipe's."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME|pretrained", aliases=["--backbone"])] = None
     """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed.
+    With xN (2 to 16) after resnet8, resnet20 or resnet32 the channels are N times as many, and with -half behind that
+    the stem halves the image: resnet8x4-half.
     Or efficientnet-lite0, efficientnet-lite1, efficientnet-lite2; with @N, as efficientnet-lite0@224, the network
     scales images to N x N pixels itself.
     pretrained: efficientnet-lite0@224 with weights learned on ImageNet. Frozen methods (ncm, slda, ridge, ranpac,
@@ -158,11 +160,15 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     bic-first, bic and bic-correction: BiC's state 0, later states, and second stage.
     WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience, weight_decay_states or
     micro_batch; passes, window: numbers of images; gain: a share; divide_by_state, sum_micro_batches: yes or no;
+    backbone_rate: 0.1 lets all but the linear layer learn at a tenth of the rate, so that features move less;
     milestones: epochs with a plus between, as 30+60; decay: plateau, steps, cosine or settle, which ends when the loss
     no longer falls."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer, a row being the weights of one class.
     Without this, each state begins a new layer."""
+    few_negatives: bool = False
+    """DeeSIL: the SVM of a class learns against at most B images, spread over all classes known, as in its authors'
+    script. Without this, against all images at hand: those of the new classes, and the exemplars."""
     candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
     """ScaIL: how many past classes can be predicted for an image: a number, or all. Default: 10."""
     as_published: bool = False
@@ -209,8 +215,8 @@ def experiment_of(options: RunOptions) -> Experiment:
         "own_methods": own_places(options.with_),
         "select": selects, "candidates": _candidates(options.candidates, experiment.heads.candidates),
         "as_published": options.as_published, "keep_past_rows": options.keep_past_rows, "tune": options.tune,
-        "keep_features": options.keep_features, "nodes": options.nodes, "sync_batch_norm": options.sync_batch_norm,
-        "linear_scaling": options.linear_scaling,
+        "few_negatives": options.few_negatives, "keep_features": options.keep_features, "nodes": options.nodes,
+        "sync_batch_norm": options.sync_batch_norm, "linear_scaling": options.linear_scaling,
     }  # fmt: skip
     where_given: dict[str, Any] = {
         "states": states[0] if len(states) == 1 else states or None,

@@ -21,5 +21,7 @@ class Recipe:
     """Pixels added on each side before the random crop."""
     keep_past_rows: bool = False
     """Fine tuning: keep the past rows of the linear layer instead of re-creating all of it in each state."""
+    few_negatives: bool = False
+    """DeeSIL: each class learns against at most B images, spread over all classes, instead of against all at hand."""
     schedules: Schedules
     """By name; every trainer declares which of them it uses."""

@@ -5,6 +5,7 @@ Light on purpose: nothing here imports torch, so that `--help` stays quick.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -211,7 +212,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     states will come, and a class that comes as the hundredth is to be learned like the second. Past rows of the linear
     layer are kept: better for all heads of fine tuning but SLDA.
     """
-    small = network in ("resnet8", "resnet8-half", "resnet20", "resnet32")
+    small = re.fullmatch(r"resnet(8|20|32)(x\d+)?(-half)?", network) is not None
     pace = 0.1 if started else 1.0
     base = settling(epochs=150, passes=max(50_000, (16 if small else 30) * images), batch_size=32 if small else 64)
     rates = {"first": 0.1, "later": 0.05, "balanced": 0.005, "distill": 2.0, "bic_first": 0.1, "bic": 0.05}

@@ -45,6 +45,8 @@ class Schedule:
     sum_micro_batches: bool = False
     """As in the authors' public code: gradients of micro-batches are summed, not averaged; a last batch with fewer of
     them is dropped; and the plateau is judged by the last one's loss."""
+    backbone_rate: float = 1.0
+    """The backbone learns at so many times the rate of the linear layer: below 1, features move less."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -76,6 +78,8 @@ class Schedule:
                 f"micro batch is {self.micro_batch}, expected 0 or more images, and 1 or more where micro-batches are "
                 "summed"
             )
+        if not 0 < self.backbone_rate < float("inf"):
+            raise ValueError(f"backbone rate is {self.backbone_rate}, expected a number above 0, as 0.1")
 
     def most_epochs(self, images: int) -> int:
         """How many epochs a training on so many images takes at most: one, where already that is too much.
@@ -94,7 +98,9 @@ class Schedule:
         return {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
 
 
-_LATER = {"passes": 0, "gain": 0.0, "window": 0, "micro_batch": 0, "sum_micro_batches": False}
+_LATER = {
+    "passes": 0, "gain": 0.0, "window": 0, "micro_batch": 0, "sum_micro_batches": False, "backbone_rate": 1.0,
+}  # fmt: skip
 """Values that schedules did not have in version 0.1, with what a record means that does not name them."""
 
 

@@ -23,7 +23,7 @@ from scail.networks.efficientnet_lite import (
     lite_name,
 )
 from scail.networks.mlp import MLPS, create_mlp
-from scail.networks.resnet import NETWORKS, create_resnet, unfilled
+from scail.networks.resnet import MOST_WIDE, NETWORKS, create_resnet, layout_of, unfilled
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
 
@@ -91,12 +91,12 @@ def known_network(name: str) -> bool:
 
     >>> known_network("resnet8"), known_network("efficientnet-lite0@224"), known_network("timm:hf-hub:some/model")
     (True, True, False)
-    >>> known_network("resnet8+500")  # with 500 random features
-    True
+    >>> known_network("resnet8+500"), known_network("resnet8x4-half")  # 500 random features; four times as wide
+    (True, True)
     """
     if random := re.fullmatch(r"([^+]+)\+([1-9][0-9]{0,5})", name):
         return known_network(random[1])
-    if name in NETWORKS or name in MLPS:
+    if layout_of(name) or name in MLPS:
         return True
     return lite_name(name) is not None or re.fullmatch(r"timm:[A-Za-z0-9_.]+", name) is not None
 
@@ -104,7 +104,8 @@ def known_network(name: str) -> bool:
 def network_names() -> str:
     """All networks, for messages."""
     scaled = f"{next(iter(EFFICIENTNETS))}@N (images scaled to N x N pixels, {LEAST_SIDE} to {MOST_SIDE})"
-    return f"{', '.join([*NETWORKS, *MLPS, *EFFICIENTNETS])}, {scaled}, and timm:<name> if timm is installed"
+    wide = f"resnet8xN and resnet8xN-half (N times as wide, 2 to {MOST_WIDE}; also resnet20 and resnet32)"
+    return f"{', '.join([*NETWORKS, *MLPS, *EFFICIENTNETS])}, {wide}, {scaled}, and timm:<name> if timm is installed"
 
 
 def create_network(
@@ -129,7 +130,9 @@ def create_network(
     elif name in MLPS:
         backbone, feature_size = create_mlp(channels, generator)
     else:
-        backbone, feature_size = create_resnet(name, channels, generator)
+        layout = layout_of(name)
+        assert layout is not None
+        backbone, feature_size = create_resnet(layout, channels, generator)
     network = Network(name, backbone, feature_size, channels, num_classes)
     network.recreate_linear(num_classes, generator)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
@@ -99,9 +100,27 @@ NETWORKS: dict[str, Layout] = {
 }
 
 
-def create_resnet(name: str, channels: int, generator: Generator) -> tuple[nn.Module, int]:
-    """The ResNet of this name with fresh weights, and how many features it gives."""
-    layout = NETWORKS[name]
+MOST_WIDE = 16
+_WIDE = re.compile(r"(resnet(?:8|20|32))x([1-9][0-9]?)(-half)?")
+
+
+def layout_of(name: str) -> Layout | None:
+    """How the ResNet of this name is built; None: there is none. `resnet8x4-half` has four times the channels of
+    `resnet8`, and a stem that halves the image.
+
+    >>> layout_of("resnet20x2").widths, layout_of("resnet8x4-half").stem_stride
+    ((32, 64, 128), 2)
+    """
+    wide = _WIDE.fullmatch(name)
+    if wide is None or not 2 <= int(wide[2]) <= MOST_WIDE:
+        return NETWORKS.get(name)
+    base, times = NETWORKS[wide[1]], int(wide[2])
+    widths = tuple(times * width for width in base.widths)
+    return replace(base, widths=widths, stem_stride=2 if wide[3] else 1)
+
+
+def create_resnet(layout: Layout, channels: int, generator: Generator) -> tuple[nn.Module, int]:
+    """A ResNet with fresh weights, and how many features it gives."""
     backbone = unfilled(lambda: ResNet(channels, layout))
     initialise(backbone, generator)
     return backbone, layout.widths[-1]

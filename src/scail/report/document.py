@@ -24,6 +24,7 @@ from scail.report.claims import (
 )
 from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of, text_of
 from scail.report.settings import BASE, group_by_settings, titles_of
+from scail.report.table import about_mark
 from scail.results.archive import Measurements
 from scail.results.published import DATASETS, published_full, published_label
 from scail.results.summary import AVERAGING, summarise, summarise_seeds
@@ -89,7 +90,8 @@ def compared(groups: Sequence[Sequence[Measurements]]) -> str:
             lines += [[title, *(texts[i] for _, texts in rows)] for i, title in enumerate(of)]
             chosen = f"{select} exemplars" if select else "no exemplars"
             parts += [f"### {name}, {chosen}\n", *markdown_lines(lines), ""]
-    parts.append(f"Percent; {AVERAGING}; mean ± standard deviation over seeds; *: not in the paper; –: not run.\n")
+    beyond = f"*: not in the paper; –: not run{about_mark(columns.values())}"
+    parts.append(f"Percent; {AVERAGING}; mean ± standard deviation over seeds; {beyond}.\n")
     return "\n".join([*parts, _provenance([kept for group in groups for kept in group])])
 
 

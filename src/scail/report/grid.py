@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scail.evaluation import gap_to_full
 from scail.report.measures_table import best_of
-from scail.report.table import key_of, why_no_gap
+from scail.report.table import about_mark, key_of, unlearned_mark, why_no_gap
 from scail.report.tabular import Cell, Tabular
 from scail.results.archive import Archive
 from scail.results.measures import MEASURES
@@ -73,11 +73,12 @@ def label_of(record: Mapping[str, Any]) -> str:
 
 
 def text_of(record: Mapping[str, Any] | None, value: str, best: float | None = None) -> str:
-    """A cell: the mean, its spread, and how many seeds where these are fewer than the column's; the best is bold."""
+    """A cell: the mean, its spread, a mark where it did not learn, and how many seeds where these are fewer than the
+    column's; the best is bold."""
     if record is None or record.get(value) is None:
         return "–"
     spread = record.get(f"{value}_std")
-    text = f"{record[value]:.1f}" + (f"±{spread:.1f}" if spread is not None else "")
+    text = f"{record[value]:.1f}" + (f"±{spread:.1f}" if spread is not None else "") + unlearned_mark(record)
     if "seeds" in record:
         text += f" (n={record['seeds']})"  # fewer than the column's
     return f"**{text}**" if record[value] == best else text
@@ -96,10 +97,11 @@ def grid_caption(columns: Columns, value: str = "top5", reasons: bool = True) ->
     first, *_ = columns.values()
     seeds = first.get("seeds", [])
     over = f"; mean ± standard deviation over {len(seeds)} seeds" if len(seeds) > 1 else ""
+    beyond = f"*: not in the paper{about_mark(columns.values())}"
     if value not in _NAMES:
-        return f"{MEASURES[value].title}, percent; {MEASURES[value].meaning}{over}; *: not in the paper"
+        return f"{MEASURES[value].title}, percent; {MEASURES[value].meaning}{over}; {beyond}"
     gap = _about_gap(columns, value) if reasons else "G_IL over these configurations"
-    return f"{_NAMES[value]}, percent; {AVERAGING}{over}; {gap}; *: not in the paper"
+    return f"{_NAMES[value]}, percent; {AVERAGING}{over}; {gap}; {beyond}"
 
 
 def _about_gap(columns: Columns, value: str) -> str:

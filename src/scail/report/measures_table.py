@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scail.report.table import key_of
+from scail.report.table import about_mark, key_of, unlearned_mark
 from scail.report.tabular import Cell, Tabular
 from scail.results.measures import COST_TITLES, MEASURES
+from scail.results.row import ON_LEARNING
 
 _SIDES = ("past_accuracy", "new_accuracy", "harmonic_mean")
 
@@ -19,7 +20,8 @@ def measures_table(summary: Mapping[str, Any], name: str = "measures", title: st
     best = {one: best_of((record.get(one) for record in records), one) for one in shown}
     rows = [(label_with_select(r), [_measured(r, one, best[one]) for one in shown]) for r in records]
     meanings = "; ".join(f"{MEASURES[one].title}: {MEASURES[one].meaning}" for one in shown)
-    return Tabular(name, title, [MEASURES[one].title for one in shown], rows, f"percent; {meanings}")
+    about = f"percent; {meanings}{about_mark([summary])}"
+    return Tabular(name, title, [MEASURES[one].title for one in shown], rows, about)
 
 
 def best_of(values: Iterable[float | None], measure: str) -> float | None:
@@ -33,7 +35,8 @@ def _measured(record: Mapping[str, Any], measure: str, best: float | None) -> Ce
     value, spread = record.get(measure), record.get(f"{measure}_std")
     if value is None:
         return Cell("–")
-    return Cell(f"{value:.1f}" + ("" if spread is None else f"±{spread:.1f}"), value == best, key_of(record))
+    text = f"{value:.1f}" + ("" if spread is None else f"±{spread:.1f}") + unlearned_mark(record)
+    return Cell(text, value == best, key_of(record))
 
 
 def cost_table(summary: Mapping[str, Any], name: str = "cost", title: str = "What each method costs") -> Tabular:
@@ -69,7 +72,7 @@ def amount(value: float | None) -> str:
 
 def states_csv(summary: Mapping[str, Any]) -> tuple[list[str], Sequence[Sequence[object]]]:
     """Titles and lines: every method after every state."""
-    names = ("top5", "top1", *_SIDES)
+    names = ("top5", "top1", *_SIDES, *ON_LEARNING)
     lines = [
         [record["method"], record["select"] or "", record["memory"], of["state"], of["classes"], *_values(of, names)]
         for record in summary["methods"]
@@ -90,4 +93,10 @@ def matrix_csv(summary: Mapping[str, Any]) -> tuple[list[str], Sequence[Sequence
 
 
 def _values(of: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    return ["" if of.get(name) is None else f"{of[name]:.4f}" for name in names]
+    return [_plain(of.get(name)) for name in names]
+
+
+def _plain(value: float | bool | None) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else f"{value:.4f}"

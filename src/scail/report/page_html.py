@@ -14,6 +14,7 @@ from typing import Any
 
 from scail.report.figures_grid import series
 from scail.report.grid import grid_table, is_recorded
+from scail.report.learning_table import learning_table
 from scail.report.measures_table import cost_table, measures_table
 from scail.report.page_data import page_data
 from scail.report.page_text import facts, headline, lead, provenance
@@ -125,7 +126,7 @@ def _result(n: int, config: Column, comparisons: Sequence[Comparison], several: 
     heading = f"<h3>{escape(title)}</h3>" if several else ""
     more = "".join(
         f"<details><summary>{escape(one.title)}</summary>{to_html(one)}</details>"
-        for one in (measures_table(config.summary), cost_table(config.summary))
+        for one in (measures_table(config.summary), cost_table(config.summary), learning_table(config.summary))
         if one.rows
     )
     inside = f'<dl class="facts">{tiles}</dl>{"".join(map(_note, config.notes))}{to_html(table)}{more}'

@@ -28,14 +28,14 @@ def headline(comparisons: Sequence[Comparison]) -> str:
 
 
 def lead(configurations: Sequence[Column]) -> str:
-    """The result in a sentence or two, as HTML."""
+    """The result in a sentence or two, as HTML; nothing is said of what did not learn."""
     if len(configurations) > 1:
         count = sum(len(config.runs) for config in configurations)
         return f"{count} runs of {len(configurations)} configurations. What can be compared stands in one table."
     summary = configurations[0].summary
-    texts = []
+    texts, learned = [], [record for record in summary["methods"] if not not_learned(record)]
     for name, title in (("top5", "top-5"), ("top1", "top-1")):
-        best = max(summary["methods"], key=lambda record: record[name], default=None)
+        best = max(learned, key=lambda record: record[name], default=None)
         if best:
             last = best["per_state"][-1][name]
             full = f" (Full, trained on all of them at once: {summary['full'][name]:.1f} %)" if summary["full"] else ""
@@ -43,7 +43,7 @@ def lead(configurations: Sequence[Column]) -> str:
                 f"Best {title}: <strong>{_named(best)}</strong>, {best[name]:.1f} % in the mean over the incremental "
                 f"states and {last:.1f} % after the last one, on all classes{full}."
             )
-    pairs = [_pair(summary, select) for select in ("herding", "random", None)]
+    pairs = [_pair(learned, select) for select in ("herding", "random", None)]
     if pair := next((pair for pair in pairs if pair), None):
         ft, scail = pair
         texts.append(
@@ -58,9 +58,11 @@ def lead(configurations: Sequence[Column]) -> str:
     return " ".join(texts)
 
 
-def _pair(summary: Mapping[str, Any], select: str | None) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+def _pair(
+    records: Sequence[Mapping[str, Any]], select: str | None
+) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
     """FT and ScaIL with the same exemplars."""
-    found = {record["method"]: record for record in summary["methods"] if record["select"] == select}
+    found = {record["method"]: record for record in records if record["select"] == select}
     return (found["ft"], found["scail"]) if "ft" in found and "scail" in found else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scail.config import NUMBER, RECIPES, DataSettings, HeadOptions, Recipe, schedules_in, settings_of
+from scail.config import NUMBER, RECIPES, DataSettings, HeadOptions, Recipe, schedules_in, settings_of, with_defaults
 from scail.config.recipes import PAPER_DATA
 from scail.evaluation import gap_to_full
 from scail.results.published import DATASETS, published, published_full, published_label
@@ -48,7 +48,7 @@ def compare(config: Mapping[str, Any], summary: Mapping[str, Any]) -> list[Besid
 
 def differences(config: Mapping[str, Any]) -> list[str]:
     """Which settings differ from the paper's, as far as the recipe `paper` has them."""
-    mine = config["experiment"]
+    mine = with_defaults(config["experiment"])
     theirs = json.loads(json.dumps(RECIPES["paper"](config["dataset"]["name"]).record()))
     schedules = schedules_in(theirs)
     settings = [

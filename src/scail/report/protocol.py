@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scail.config import ASKED, WAY, DataSettings, names_with, schedules_in, settings_of
+from scail.config import ASKED, WAY, DataSettings, names_with, schedules_in, settings_of, with_defaults
 from scail.report.grid import Columns, joined
 from scail.report.runs import FinishedRun
 from scail.results.summary import summarise_seeds
@@ -109,7 +109,7 @@ def _settings(run: FinishedRun) -> dict[str, str]:
     """Everything else that changes numbers, by name."""
     found = dict[str, str]()
     schedules = schedules_in(run.config["experiment"])
-    for name, value in run.config["experiment"].items():
+    for name, value in with_defaults(run.config["experiment"]).items():
         if name in schedules:
             found |= {f"{name.removesuffix('_schedule')} {key}": str(v) for key, v in value.items()}
         elif name not in _NOT_SETTINGS:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scail.report.tabular import Cell, Tabular, to_markdown
+from scail.report.tabular import UNLEARNED, Cell, Tabular, to_markdown
 from scail.results.summary import not_learned
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 _COLUMNS = (("top5", "top-5"), ("top1", "top-1"), ("gap_top5", "G_IL"))
-_UNLEARNED = "†"
+_WHAT_TO_DO = (
+    "the network did not learn: it is right about new classes only, or about less than half of its own exemplars. Its "
+    "numbers say nothing about the method. Train longer, as with --schedule later.epochs=60, or at a higher rate, "
+    "later.lr"
+)
 _SELECTIONS = {"random": "random", "herding": "herding", None: "no memory"}
 """How exemplars were chosen."""
 
@@ -64,8 +68,18 @@ def _cell(record: Mapping[str, Any] | None, name: str, best: float | None) -> Ce
     spread = record.get(f"{name}_std")
     text = f"{value:.{digits}f}" + (f"±{spread:.1f}" if spread is not None and digits == 1 else "")
     is_best = best is not None and text == _cell({name: best, f"{name}_std": spread}, name, None).text
-    mark = _UNLEARNED if "per_state" in record and not_learned(record) else ""
-    return Cell(text + mark, is_best, key_of(record))
+    return Cell(text + unlearned_mark(record), is_best, key_of(record))
+
+
+def unlearned_mark(record: Mapping[str, Any]) -> str:
+    """What stands behind the numbers of a method whose network did not learn in some state."""
+    return UNLEARNED if "per_state" in record and not_learned(record) else ""
+
+
+def about_mark(summaries: Iterable[Mapping[str, Any]]) -> str:
+    """What the mark means, where any of these methods has it."""
+    marked = any(unlearned_mark(record) for summary in summaries for record in summary["methods"])
+    return f"; {UNLEARNED}: in some state {_WHAT_TO_DO}" if marked else ""
 
 
 def key_of(record: Mapping[str, Any]) -> str:
@@ -118,11 +132,7 @@ def _warning(summary: Mapping[str, Any]) -> str:
     states = sorted({state for of in found.values() for state in of})
     if not states:
         return ""
-    return (
-        f"; {_UNLEARNED}: in state{'s' if len(states) > 1 else ''} {', '.join(map(str, states))} the network did not "
-        "learn: it is right about new classes only, or about less than half of its own exemplars. Its numbers say "
-        "nothing about the method. Train longer, as with --schedule later.epochs=60, or at a higher rate, later.lr"
-    )
+    return f"; {UNLEARNED}: in state{'s' if len(states) > 1 else ''} {', '.join(map(str, states))} {_WHAT_TO_DO}"
 
 
 def rich_table(summary: Mapping[str, Any]) -> Table:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+UNLEARNED = "†"
+"""Stands behind the numbers of a network that did not learn."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -55,14 +58,16 @@ def to_markdown(table: Tabular) -> str:
 
 
 def to_csv(table: Tabular) -> str:
-    """Numbers as they stand in the table; empty where there is none. Spreads have columns of their own."""
+    """Numbers as they stand in the table; empty where there is none. Spreads have columns of their own, and what marks
+    a number stands behind the label: programs read numbers."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     titles = table.flat_columns()
     spread = [any("±" in row[i].text for _, row in table.rows) for i in range(len(titles))]
     writer.writerow(["method", *(t for i, title in enumerate(titles) for t in _names(title, spread[i]))])
     for label, row in table.rows:
-        values = [v for i, cell in enumerate(row) for v in _numbers(cell.text, spread[i])]
+        values = [v for i, cell in enumerate(row) for v in _numbers(cell.text.replace(UNLEARNED, ""), spread[i])]
+        label += UNLEARNED * any(UNLEARNED in cell.text for cell in row)
         # A spreadsheet takes a text that begins so for a formula.
         writer.writerow([f"'{label}" if label[:1] in "=+-@" else label, *values])
     return out.getvalue()
@@ -80,7 +85,7 @@ def _numbers(text: str, spread: bool) -> list[str]:
 
 _LATEX = {
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "–": "--", "†": r"$^\dagger$", "±": r"$\pm$",
+    "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "–": "--", UNLEARNED: r"$^\dagger$", "±": r"$\pm$",
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from scail.report.drawing import save
 from scail.report.figures import PAPERS, write_figures
 from scail.report.figures_grid import draw_series, series
 from scail.report.grid import grid_table, is_recorded
+from scail.report.learning_table import learning_table
 from scail.report.measures_table import cost_table, matrix_csv, measures_table, states_csv
 from scail.report.page_html import write_page
 from scail.report.protocol import Comparison, compare
@@ -78,7 +79,7 @@ def _write_table(run: Path) -> None:
     """The table of a run, or of its seeds together, in its own folder; a grid's or a comparison's is another."""
     if (run / "summary.json").is_file():
         summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
-        more = [table for table in (measures_table(summary), cost_table(summary)) if table.rows]
+        more = [table for form in _MORE.values() if (table := form(summary)).rows]
         texts = [markdown_table(summary), *(f"## {table.title}\n\n{to_markdown(table)}" for table in more)]
         write_text(run / "table.md", "\n".join(texts))
 
@@ -131,7 +132,7 @@ def tables_of(comparisons: Sequence[Comparison]) -> list[Tabular]:
     return _named_apart(found)
 
 
-_MORE = {"measures": measures_table, "cost": cost_table}
+_MORE = {"measures": measures_table, "cost": cost_table, "learning": learning_table}
 
 
 def _write_states(comparisons: Sequence[Comparison], folder: Path) -> None:

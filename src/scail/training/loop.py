@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from torch import Tensor
 from torch.optim import SGD
@@ -33,7 +34,8 @@ def fit(
     """Train `network` in place on the task's images. Each `stage` of a training has its own name."""
     with prepared(network, task.fabric.device, task.sync_batch_norm) as model:
         decay = weight_decay(schedule, task.state)
-        optimizer = SGD(model.parameters(), schedule.lr, schedule.momentum, weight_decay=decay, foreach=True)
+        groups = _groups(model, schedule)
+        optimizer = SGD(groups, schedule.lr, schedule.momentum, weight_decay=decay, foreach=True)
         at = Position(model, optimizer, stage)
         at.resume(task)
         summed = schedule.sum_micro_batches
@@ -44,7 +46,9 @@ def fit(
             task.report(_ended(at, rates, done))
         while not rates.ended(at.judged):
             epoch = len(at.losses)
-            optimizer.param_groups[0]["lr"] = rate = rates.next(at.judged)
+            rate = rates.next(at.judged)
+            for group in optimizer.param_groups:
+                group["lr"] = rate * group["times"]
             for (images, labels), size in _batches(task, schedule, stage, epoch, at.batch):
                 at.loss += stepper.step(loss_of, images, labels, size)
                 at.batch, at.last = at.batch + 1, stepper.last
@@ -58,6 +62,13 @@ def fit(
             at.end_epoch(mean_loss, task.ranks.decided(lambda: float(at.last)) if summed else None)
             at.save(task)
             task.report(_ended(at, rates, epoch))
+
+
+def _groups(network: Network, schedule: Schedule) -> list[dict[str, Any]]:
+    """The backbone and the linear layer, and at how many times the rate each of them learns."""
+    layer = [*network.linear.parameters()]
+    rest = [p for p in network.parameters() if all(p is not of_layer for of_layer in layer)]
+    return [{"params": rest, "times": schedule.backbone_rate}, {"params": layer, "times": 1.0}]
 
 
 def _ended(at: Position, rates: Rates, epoch: int) -> Progress:

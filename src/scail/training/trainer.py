@@ -84,6 +84,11 @@ class Trainer(Protocol):
         """
         return {}
 
+    @property
+    def completes_by_memory(self) -> bool:
+        """Whether what `complete` leaves goes by the size of the memory in state 0, too: later states always do."""
+        return False
+
     @classmethod
     def check_carried(cls, carried: Mapping[str, Tensor], classes: int, features: int) -> None:
         """A ValueError if what `complete` left does not fit so many classes and features."""
