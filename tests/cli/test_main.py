@@ -19,7 +19,8 @@ import pytest
 
 import scail as package
 from scail.benchmark.trajectory import trajectories_in
-from scail.cli.main import COMMANDS, _parse, main
+from scail.cli.main import COMMANDS, command_of, main
+from scail.cli.parsing import parse
 from scail.config.options import RunOptions, experiment_of
 
 TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "1"]
@@ -349,7 +350,7 @@ def test_every_command_is_found_and_explains_itself(capsys, monkeypatch, name):
     assert all(f"\n{line[4:]}\n" in out for line in examples)
     for line in examples:
         _, said, *options = shlex.split(line, comments=True)
-        assert callable(_parse(said, options))
+        assert callable(parse(said, command_of(said), options))
 
 
 def test_the_version(capsys):
@@ -373,7 +374,7 @@ def test_only_the_module_of_the_command_is_imported(words):
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     module = {"recipes": "reference", "store": "store"}.get(words[0])
-    expected = ["scail.cli.main", f"scail.cli.{module}", "tyro"] if module else ["scail.cli.main"]
+    expected = ["scail.cli.main", "scail.cli.parsing", f"scail.cli.{module}", "tyro"] if module else ["scail.cli.main"]
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == str(expected), done.stdout + done.stderr
 
 

@@ -189,6 +189,8 @@ def read_data(
         numbers = torch.tensor([names.index(name) for name in _named(classes, names, data)])
         rows = torch.isin(split.labels, numbers).nonzero().flatten()
         split = replace(split, images=split.images[rows], labels=split.labels[rows])
+        if not len(rows):
+            raise ValueError(f"--classes {classes}: {data} has no {'test' if test else 'training'} images of them")
     if len(split.labels) and int(split.labels.min()) < 0:
         raise ValueError(f"{data}: has images without labels, which cannot be learned")
     images, skipped = split.images, 0
