@@ -121,7 +121,8 @@ def _warning(summary: Mapping[str, Any]) -> str:
     return (
         f"; {_UNLEARNED}: in state{'s' if len(states) > 1 else ''} {', '.join(map(str, states))} the network did not "
         "learn: it is right about new classes only, or about less than half of its own exemplars. Its numbers say "
-        "nothing about the method. Train longer, as with --schedule later.epochs=60, or at a higher rate, later.lr"
+        "nothing about the method. Train longer, as with `scail run --schedule later.epochs=60`, or at a higher rate, "
+        "later.lr"
     )
 
 
