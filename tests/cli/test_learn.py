@@ -58,7 +58,7 @@ def model(tmp_path, run):
 def test_learn_extends_and_info_and_evaluate_tell(model, run, tmp_path):
     more = write_images(tmp_path / "more", "cat", "ant", seed=1)
     code, said, _ = run("learn", model, more)
-    assert code == 0 and "5 more images of 1 known class(es), ant: rehearsed" in said
+    assert code == 0 and "5 more images of 1 known class(es), ant: trained on now" in said
     assert "iCaRL^duet learns to say of these images what it said before, whatever their label; what reads" in said
     code, said, _ = run("info", model)
     assert code == 0 and "state 0: ant, bee\nstate 1: cat" in said and "method icarl_duet, herding exemplars" in said
@@ -116,7 +116,7 @@ def test_predict_names_what_it_cannot_read_and_goes_on(model, run, tmp_path, mon
         ((one, "--json", "--csv"), "give one of them"),
         ((one, "--top", "0"), "--top 0: expected 1 or more"),
         ((tmp_path / "empty",), "no images in this folder"),
-        ((one, "--method", "scail"), "without training these can: icarl, ft_distill, icarl_duet"),
+        ((one, "--method", "scail"), "without training these can be used: icarl, ft_distill, icarl_duet"),
     ):
         code, _, error = run("predict", model, *words)
         assert code == 2 and message in error

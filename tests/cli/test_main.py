@@ -385,6 +385,20 @@ def test_listings(capsys):
     assert code == 0 and all(name in out for name in ("glyphs", "digits", "cifar100"))
 
 
+def test_words_of_the_house_are_explained_or_left_out(capsys):
+    from scail.methods import METHODS
+
+    code, out, _ = call(capsys, "methods")
+    assert code == 0 and "weights    of a class: its row in" in out and "herding (close to the class's mean)" in out
+    said = {name: method.summary for name, method in METHODS.items()}
+    inside = re.compile(r"\brows?\b|evidence|trajectory|shrunk|sigmoid|read off|the layer|training shares")
+    assert {name: text for name, text in said.items() if inside.search(text)} == {}
+    assert "SIW^mc and FT^ridge" in said["duet"] and "how many images each class had" in said["prior"]
+    for name in COMMANDS:
+        text = call(capsys, name, "--help")[1]
+        assert "reads the same training" not in text and "memory is reconsidered" not in text, name
+
+
 def test_recipes_are_listed_and_printed_in_full(capsys):
     code, out, _ = call(capsys, "recipes")
     assert code == 0 and "quick" in out and "paper" in out

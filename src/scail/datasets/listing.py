@@ -112,7 +112,7 @@ def largest_classes(counts: Mapping[str, int], n: int, where: str = "data set") 
     if not 2 <= n <= len(counts):
         raise ValueError(
             f"{where}: {n} classes asked for, expected 2 to {len(counts)}, as many as have images there; "
-            "complete the folder, take another number (`scail run --classes N`), or give a folder of your own by its path"
+            "complete the folder, take another number (`scail run --classes N`), or give a folder by its path"
         )
     return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:n])
 
