@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from scail.benchmark.configuration import Configuration, settle
+from scail.benchmark.finished import Finished
 from scail.benchmark.grid import settle_grid
 from scail.benchmark.grid_file import file_grid, read_grid_file
 from scail.benchmark.paper_grids import GRIDS, named_grid
 from scail.benchmark.plan import Count, plan_of, trajectories_of
 from scail.benchmark.runner import config_of
-from scail.benchmark.trajectory import keys_of, trajectories_in
+from scail.benchmark.trajectory import Training, keys_of, trajectories_in
 from scail.cli.main import main
 from scail.config.recipes import PAPER_DATA
 from scail.config.schedule import Schedule
@@ -146,6 +148,42 @@ class TestPlan:
         assert points[0].asked == {("ft", "random"), ("ft_distill", "herding"), ("icarl", "herding")}
         (count,) = plan_of(settle_grid(points, tmp_path).configurations).values()
         assert (count.alone, count.shared) == (3 * 50, 2 * 50)  # the free heads beside FT are not counted
+
+    def test_what_ends_by_its_loss_takes_at_most_so_long_and_probably_what_others_took(self, capsys, tmp_path):
+        path = tmp_path / "ends.yaml"
+        schedule = "first.window=0,first.gain=0.9,later.window=0,later.gain=0.9"  # soon: after 8 epochs, and a third
+        path.write_text(
+            f"dataset: digits\nclasses: 4\nimages-per-class: 10\nstates: 2\nmemory: 8\nmethods: ft\nselect: random\n"
+            f"epochs: 40\nschedule: {schedule}\n"
+        )
+        code, out, _ = call(capsys, "grid", path, "--plan", *_places(tmp_path))
+        assert code == 0 and "epochs to do, at most" in out and "it is counted to its limit" in out
+        assert re.search(r"estimated time +at most [0-9.]+ s", out) and "are left. Time: at most" in out
+        assert call(capsys, "grid", path, "--jobs", 1, *_places(tmp_path))[0] == 0
+        epochs = [item.facts["epochs"] for item in Store(tmp_path / "store").listing()]
+        assert epochs == [11, 11]
+        (count,) = plan_of(
+            settle_grid(file_grid(path, {"seed": 2}), tmp_path / "out").configurations,
+            seconds=lambda configuration: (1.0, 0.0), share=Finished.in_store(tmp_path / "store").share,
+        ).values()  # fmt: skip
+        assert (count.may_end, count.unlike, count.seconds) == (2, 0, 40 * (20 + 28))
+        assert count.likely == pytest.approx(11 * (20 + 28))
+        out = call(capsys, "grid", path, "--plan", "--seed", 2, *_places(tmp_path))[1]
+        assert re.search(r"estimated time +[0-9.]+ s, at most [0-9.]+ s", out) and "of its kind in the store" in out
+        out = call(capsys, "grid", path, "--plan", "--seed", 2, "--batch-size", 16, *_places(tmp_path))[1]
+        assert re.search(r"estimated time +at most ", out)  # of another kind
+
+    def test_trainings_with_fixed_epochs_take_what_they_take(self, capsys, tmp_path):
+        out = call(capsys, "grid", "table1", "--datasets", "cifar100", "--recipe", "split-mnist", "--network", "mlp",
+                   "--methods", "ft", "--plan", *_places(tmp_path))[1]  # fmt: skip
+        assert "at most" not in out and re.search(r"estimated time +[0-9.]+ ", out)
+
+    def test_of_finished_trainings_those_count_that_were_about_as_long(self):
+        found = Finished({"kind": {80: [0.2, 0.4], 16: [1.0]}})
+        shares = [
+            found.share(Training(epochs, 1, 1, True, kind)) for epochs, kind in ((60, "kind"), (20, "kind"), (60, ""))
+        ]
+        assert shares == [pytest.approx(0.3), 1.0, None]
 
     def test_the_plan_command_needs_no_data_and_writes_nothing(self, capsys, tmp_path, monkeypatch):
         monkeypatch.setenv("SCAIL_DATA", str(tmp_path / "nowhere"))

@@ -37,15 +37,25 @@ def test_a_model_is_put_right_on_the_command_line(model, run, tmp_path):
 
 
 def test_names_with_commas_and_leading_dashes(run, tmp_path):
-    data = write_images(tmp_path / "data", "Smith, John", "-x", "ant")
-    assert run("learn", tmp_path / "m", data, "--classes", "Smith, John,ant", *QUICK)[0] == 0
-    assert run("learn", tmp_path / "m", data, "--classes=-x")[0] == 0
-    code, _, error = run("forget", tmp_path / "m", "-x")
-    assert code == 2 and "a name that begins with a dash stands behind --, as -- -x" in error
-    assert run("rename", tmp_path / "m", "--", "-x", "--y")[0] == 0
-    assert run("forget", tmp_path / "m", "--", "--y")[0] == 0
-    code, _, error = run("learn", tmp_path / "m", data, "--classes", "ant,Smith")
+    data, model = write_images(tmp_path / "data", "Smith, John", "-x", "ant"), tmp_path / "m"
+    assert run("learn", model, data, "--classes", "Smith, John,ant", *QUICK)[0] == 0
+    assert run("learn", model, data, "--classes", "-x")[0] == 0
+    assert run("rename", model, "-x", "-y")[0] == 0
+    assert run("relabel", model, data / "ant" / "10.png", "--to", "-y")[0] == 0
+    info = json.loads(run("info", model, "--json")[1])
+    assert info["states"]["1"] == ["-y"] and info["exemplars_per_class"]["-y"] == 5
+    code, _, error = run("forget", model, "--y")
+    assert code == 2 and "if --y is a name, it stands behind --, as -- --y, or =: --to=--y" in error
+    assert run("rename", model, "--", "-y", "--y")[0] == 0
+    assert run("forget", model, "--", "--y")[0] == 0
+    code, _, error = run("learn", model, data, "--classes", "ant,Smith")
     assert code == 2 and "has no class 'Smith'" in error
+
+
+def test_a_short_option_is_named_as_it_was_given(run, tmp_path):
+    for words in (("learn", tmp_path, tmp_path, "-v"), ("learn", tmp_path, "--broken", "-v")):
+        code, _, error = run(*words)
+        assert code == 2 and " -v" in error.replace("'", " ") and "\ue000" not in error and "is a name" not in error
 
 
 def test_a_mistyped_folder_is_a_missing_folder(run, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from PIL import Image
 
 from scail.classifier.folder import look
 from scail.cli.main import main
-from tests.classifier.little import little_images
+from tests.classifier.little import little, little_images
 
 QUICK = ("--epochs", "1", "--image-size", "8", "--memory", "12")
 
@@ -58,7 +58,7 @@ def model(tmp_path, run):
 def test_learn_extends_and_info_and_evaluate_tell(model, run, tmp_path):
     more = write_images(tmp_path / "more", "cat", "ant", seed=1)
     code, said, _ = run("learn", model, more)
-    assert code == 0 and "5 more images of 1 known class(es), ant: rehearsed" in said
+    assert code == 0 and "5 more images of 1 known class(es), ant: trained on now" in said
     assert "iCaRL^duet learns to say of these images what it said before, whatever their label; what reads" in said
     code, said, _ = run("info", model)
     assert code == 0 and "state 0: ant, bee\nstate 1: cat" in said and "method icarl_duet, herding exemplars" in said
@@ -116,7 +116,7 @@ def test_predict_names_what_it_cannot_read_and_goes_on(model, run, tmp_path, mon
         ((one, "--json", "--csv"), "give one of them"),
         ((one, "--top", "0"), "--top 0: expected 1 or more"),
         ((tmp_path / "empty",), "no images in this folder"),
-        ((one, "--method", "scail"), "without training these can: icarl, ft_distill, icarl_duet"),
+        ((one, "--method", "scail"), "without training these can be used: icarl, ft_distill, icarl_duet"),
     ):
         code, _, error = run("predict", model, *words)
         assert code == 2 and message in error
@@ -234,6 +234,20 @@ def test_info_without_held_out_images_says_what_to_do(model, run):
     code, said, _ = run("info", model)
     assert code == 0 and "no images are held out; begin the model with learn --validation 0.1" in said
     assert json.loads(run("info", model, "--json")[1])["last_learn"] is None
+
+
+def test_labels_that_are_whole_numbers_are_so_in_all_json(run, tmp_path):
+    images, _ = little_images("a", "b", each=4)
+    root = tmp_path / "m"
+    little(memory=8, image_size=8).learn(images, [3] * 4 + [12] * 4).learn(images[:2] // 2, [3, 3]).save(root)
+    info = json.loads(run("info", root, "--json")[1])
+    assert info["states"] == {"0": [3, 12]} and info["history"][1]["more"] == [3]
+    assert "state 0: 3, 12" in run("info", root)[1]
+    data = write_images(tmp_path / "data", "3", "12", "new")
+    found = json.loads(run("evaluate", root, data, "--json")[1])
+    assert found["by_class"].keys() == {"3", "12"} and found["never_learned"].keys() == {"new"}
+    assert all({one["class"], one["said"]} == {3, 12} for one in found["confusions"]) and found["confusions"]
+    assert json.loads(run("predict", root, data / "3" / "0.png", "--json")[1])["top"][0]["class"] in (3, 12)
 
 
 def test_forget_says_what_stays(model, run):

@@ -19,7 +19,8 @@ import pytest
 
 import scail as package
 from scail.benchmark.trajectory import trajectories_in
-from scail.cli.main import COMMANDS, _parse, main
+from scail.cli.main import COMMANDS, command_of, main
+from scail.cli.parsing import parse
 from scail.config.options import RunOptions, experiment_of
 
 TINY = ["run", "--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--epochs", "1"]
@@ -349,7 +350,7 @@ def test_every_command_is_found_and_explains_itself(capsys, monkeypatch, name):
     assert all(f"\n{line[4:]}\n" in out for line in examples)
     for line in examples:
         _, said, *options = shlex.split(line, comments=True)
-        assert callable(_parse(said, options))
+        assert callable(parse(said, command_of(said), options))
 
 
 def test_the_version(capsys):
@@ -373,7 +374,7 @@ def test_only_the_module_of_the_command_is_imported(words):
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     module = {"recipes": "reference", "store": "store"}.get(words[0])
-    expected = ["scail.cli.main", f"scail.cli.{module}", "tyro"] if module else ["scail.cli.main"]
+    expected = ["scail.cli.main", "scail.cli.parsing", f"scail.cli.{module}", "tyro"] if module else ["scail.cli.main"]
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == str(expected), done.stdout + done.stderr
 
 
@@ -382,6 +383,20 @@ def test_listings(capsys):
     assert code == 0 and all(name in out for name in ("ft_init_l2", "FT_init^L2", "scail", "full"))
     code, out, _ = call(capsys, "datasets")
     assert code == 0 and all(name in out for name in ("glyphs", "digits", "cifar100"))
+
+
+def test_words_of_the_house_are_explained_or_left_out(capsys):
+    from scail.methods import METHODS
+
+    code, out, _ = call(capsys, "methods")
+    assert code == 0 and "weights    of a class: its row in" in out and "herding (close to the class's mean)" in out
+    said = {name: method.summary for name, method in METHODS.items()}
+    inside = re.compile(r"\brows?\b|evidence|trajectory|shrunk|sigmoid|read off|the layer|training shares")
+    assert {name: text for name, text in said.items() if inside.search(text)} == {}
+    assert "SIW^mc and FT^ridge" in said["duet"] and "how many images each class had" in said["prior"]
+    for name in COMMANDS:
+        text = call(capsys, name, "--help")[1]
+        assert "reads the same training" not in text and "memory is reconsidered" not in text, name
 
 
 def test_recipes_are_listed_and_printed_in_full(capsys):

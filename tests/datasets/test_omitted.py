@@ -54,6 +54,29 @@ def test_sub_folders_are_told_or_become_classes(tmp_path):
     assert notes_of(root, nested=True) == (("ant", "shoes/blue", "shoes/red"), "")
 
 
+def test_a_class_with_test_images_only_is_told_and_left_out_of_a_run(run, tmp_path):
+    root, without = tmp_path / "d", tmp_path / "without"
+    for place, classes in (
+        (root / "train", "bd"),
+        (root / "test", "abcde"),
+        (without / "train", "bd"),
+        (without / "test", "bd"),
+    ):
+        for seed, name in enumerate(classes):
+            write_images(place, name, each=3, seed=seed if place.name == "train" else ord(name))
+    told = "3 class(es) have test images but no training images: a, c, e"
+    found, expected = (load_dataset(str(place), DataSettings(image_size=8)) for place in (root, without))
+    assert found.class_names == ("b", "d") and any(note == f"{told}; they are left out" for note in found.notes)
+    assert found.fingerprint == expected.fingerprint and not any("left out" in note for note in expected.notes)
+    code, _, error = run("learn", tmp_path / "m", root, *QUICK)
+    assert code == 0 and told in error
+    code, said, error = run("evaluate", tmp_path / "m", root)
+    assert code == 0 and said.startswith("6 images: top-1") and told not in error
+    assert "9 images of 3 class(es) that the model never learned" in said
+    code, _, error = run("learn", tmp_path / "m", root, "--classes", "a")
+    assert code == 2 and f"--classes a: {root} has no training images of them" in error
+
+
 def test_learn_tells_and_counts_what_it_skips(folder, run, tmp_path):
     (folder / "ant" / "bad.jpg").write_bytes(b"no image")
     code, _, error = run("learn", tmp_path / "m", folder, *QUICK, "--broken", "skip")

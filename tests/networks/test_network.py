@@ -108,7 +108,16 @@ def test_no_images_have_no_features():
 
 def test_a_timm_network_without_timm_is_a_clear_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)  # as if it were not installed
-    with pytest.raises(ValueError, match="'timm:resnet10t' needs timm: pip install timm"):
+    with pytest.raises(ValueError, match=r"'timm:resnet10t' needs timm: pip install 'scail\[timm\]'"):
+        make("timm:resnet10t")
+
+
+@pytest.mark.parametrize("fails", ["RuntimeError('operator torchvision::nms does not exist')", "ImportError('no _C')"])
+def test_a_timm_that_cannot_be_imported_is_no_timm_to_be_installed(monkeypatch, tmp_path, fails):
+    (tmp_path / "timm.py").write_text(f"raise {fails}")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    with pytest.raises(ValueError, match=r"timm is installed and cannot be imported \((operator|no _C).*a torchvision"):
         make("timm:resnet10t")
 
 

@@ -136,7 +136,7 @@ def test_timms_pretrained_weights_and_normalisation(stand_in_timm, tmp_path):
 
 def test_without_timm_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(ValueError, match="needs timm: pip install timm"):
+    with pytest.raises(ValueError, match=r"needs timm: pip install 'scail\[timm\]'"):
         start_network("timm:tiny", "pretrained", 3)
 
 

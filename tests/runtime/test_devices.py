@@ -169,7 +169,7 @@ def test_accuracy_is_that_of_one_process_within_noise(undisturbed, precision, tm
 
 
 @pytest.mark.soak
-def test_a_rank_that_dies_ends_all_soon_with_a_clear_message_and_the_same_command_goes_on(undisturbed, precision, tmp_path):
+def test_a_rank_that_dies_ends_all_soon_with_a_clear_message_and_it_goes_on(undisturbed, precision, tmp_path):
     options = (*DIGITS, *HEADS, *TWO, *precision)
     process = start(tmp_path, *options)
     wait_for(process, "state 0: training")

@@ -117,7 +117,7 @@ def _notes_on_memory(methods: tuple[str, ...], memory: int, last: State, table: 
     if 0 < memory < last.num_classes:
         notes.append(
             f"memory of {memory} images for {last.num_classes} classes: in the end the earliest {memory} keep one. "
-            f"--memory {last.num_classes} keeps one of each, --memory 20/class keeps twenty"
+            f"A memory of {last.num_classes} keeps one of each, 20/class keeps twenty"
         )
     notes += [
         f"{table.methods[name].label}: with a memory of {memory} images for {last.past_classes} past classes nothing "

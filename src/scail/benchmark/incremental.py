@@ -193,6 +193,7 @@ class _Walk:
             "state": state.index,
             "classes": state.num_classes,
             "epochs": len(losses),
+            "most_epochs": self.trajectory.epochs[state.index],
             "trained_epochs": len(losses) - begun,
             "losses": losses,
             "seconds": time.perf_counter() - started,

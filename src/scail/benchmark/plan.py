@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import zip_longest
 
 from scail.benchmark.configuration import Configuration
-from scail.benchmark.trajectory import Device, Trajectory, data_of_state, keys_of, trajectories_in
+from scail.benchmark.trajectory import Device, Training, Trajectory, data_of_state, keys_of, trajectories_in
 from scail.runtime.devices import device_of, make_fabric
 from scail.stream import State
 
@@ -61,6 +61,8 @@ class _Keys:
         return self.devices[accelerator]
 
 
+Share = Callable[[Training], float | None]
+"""Which part of its epochs a training will probably take, where that is known."""
 Seconds = Callable[[Configuration], tuple[float, float]]
 """Of one image in a training, and of one that is only looked at."""
 
@@ -87,7 +89,13 @@ class Count:
     looks: int = 0
     """Images that are only looked at: for features, by teachers, and to test."""
     seconds: float = 0.0
-    """How long one process would take."""
+    """How long one process would take; at most, where trainings may end before."""
+    likely: float = 0.0
+    """How long it will probably take."""
+    may_end: int = 0
+    """Trainings still to be done that may end before."""
+    unlike: int = 0
+    """Of these, such as none was ever finished: in what is likely they count to their ends."""
 
     def __add__(self, other: Count) -> Count:
         return Count(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Count)})
@@ -98,29 +106,34 @@ def plan_of(
     stored: Collection[str] = (),
     finished: Collection[int] = (),
     seconds: Seconds = lambda configuration: (0.0, 0.0),
+    share: Share = lambda training: None,
 ) -> dict[str, Count]:
     """Per data set what has to be done: `stored` keys and `finished` configurations need nothing.
 
-    `seconds`: what an image takes in training, and what one takes that is only looked at.
+    `seconds`: what an image takes in training, and what one takes that is only looked at. `share`: which part of its
+    epochs a training will probably take.
     """
     found = trajectories_of(configurations)
     by_data: dict[str, dict[int, Configuration]] = {}
     for number, one in enumerate(configurations):
         by_data.setdefault(one.experiment.dataset, {})[number] = one
-    return {name: _count(mine, found, stored, finished, seconds) for name, mine in by_data.items()}
+    return {name: _count(mine, found, stored, finished, seconds, share) for name, mine in by_data.items()}
 
 
 def _count(
     mine: dict[int, Configuration], found: Sequence[Trajectory], stored: Collection[str], finished: Collection[int],
-    seconds: Seconds,
+    seconds: Seconds, share: Share,
 ) -> Count:  # fmt: skip
     numbers = set(mine)
     ours = [one for one in found if numbers & set(one.readers)]
-    trainings = {key: (one, *cost) for one in ours for key, cost in one.trainings.items()}
+    trainings = {key: (one, training) for one in ours for key, training in one.trainings.items()}
     needed = {key for one in ours if set(one.readers) - set(finished) for key in one.trainings}
     todo = [trainings[key] for key in trainings if key in needed and key not in stored]
-    looked = [(one, looks) for one, _, _, looks in todo]
+    looked = [(one, training.looks) for one, training in todo]
     looked += [(one, one.tests) for one in ours if set(one.readers) - set(finished)]
+    looking = sum(looks * seconds(one.configuration)[1] for one, looks in looked)
+    most = [training.passes * seconds(one.configuration)[0] for one, training in todo]
+    parts = [share(training) if training.may_end else 1.0 for _, training in todo]
     return Count(
         configurations=len(mine),
         finished=len(numbers & set(finished)),
@@ -128,11 +141,13 @@ def _count(
         alone=_trained_alone(mine, ours),
         shared=len(trainings),
         there=len(trainings) - len(todo),
-        epochs=sum(epochs for _, epochs, _, _ in todo),
-        passes=sum(passes for _, _, passes, _ in todo),
+        epochs=sum(training.epochs for _, training in todo),
+        passes=sum(training.passes for _, training in todo),
         looks=sum(looks for _, looks in looked),
-        seconds=sum(passes * seconds(one.configuration)[0] for one, _, passes, _ in todo)
-        + sum(looks * seconds(one.configuration)[1] for one, looks in looked),
+        seconds=sum(most) + looking,
+        likely=sum(t * (1.0 if part is None else part) for t, part in zip(most, parts, strict=True)) + looking,
+        may_end=sum(training.may_end for _, training in todo),
+        unlike=parts.count(None),
     )
 
 

@@ -36,12 +36,13 @@ def plan_table(counts: Mapping[str, Count], total: Count, processes: int, missin
     if len(counts) > 1:
         table.add_column("all", justify="right")
         columns.append(total)
-    for title, text in _lines(processes).items():
+    for title, text in _lines(processes, any(count.may_end for count in columns)).items():
         table.add_row(title, *map(text, columns))
     return table
 
 
-def _lines(processes: int) -> dict[str, Callable[[Count], str]]:
+def _lines(processes: int, may_end: bool) -> dict[str, Callable[[Count], str]]:
+    most = ", at most" if may_end else ""
     return {
         "configurations": lambda count: f"{count.configurations:,}",
         "of these finished": lambda count: f"{count.finished:,}",
@@ -50,13 +51,29 @@ def _lines(processes: int) -> dict[str, Callable[[Count], str]]:
         "trainings, shared": lambda count: f"{count.shared:,}",
         "saved by sharing": lambda count: f"{count.alone - count.shared:,}",
         "already trained": lambda count: f"{count.there:,}",
-        "epochs to do": lambda count: f"{count.epochs:,}",
-        "images to go through": lambda count: (
-            f"{count.passes:,}" if count.passes < 1e6 else f"{count.passes / 1e6:,.1f} M"
-        ),
-        "images to look at": lambda count: f"{count.looks:,}" if count.looks < 1e6 else f"{count.looks / 1e6:,.1f} M",
-        "estimated time": lambda count: duration(count.seconds / speed_of(processes)),
+        f"epochs to do{most}": lambda count: f"{count.epochs:,}",
+        f"images to go through{most}": lambda count: _many(count.passes),
+        "images to look at": lambda count: _many(count.looks),
+        "estimated time": lambda count: time_of(count, processes),
     }
+
+
+def _many(images: int) -> str:
+    return f"{images:,}" if images < 1e6 else f"{images / 1e6:,.1f} M"
+
+
+def time_of(count: Count, processes: int) -> str:
+    """How long it takes: probably, where that can be known, and at most, where trainings may end before.
+
+    >>> time_of(Count(seconds=50), 1), time_of(Count(seconds=50, likely=30, may_end=2), 1)
+    ('50 s', '30 s, at most 50 s')
+    >>> time_of(Count(seconds=50, likely=30, may_end=2, unlike=1), 1)
+    'at most 50 s'
+    """
+    likely, most = (duration(seconds / speed_of(processes)) for seconds in (count.likely, count.seconds))
+    if not count.may_end:
+        return most
+    return f"at most {most}" if count.unlike else f"{likely}, at most {most}"
 
 
 def assumptions(total: Count, processes: int, missing: Collection[str]) -> list[str]:
@@ -65,17 +82,27 @@ def assumptions(total: Count, processes: int, missing: Collection[str]) -> list[
         "A trajectory is one way of training that goes through all states; several methods are read from it.",
         f"Trainings: {total.alone:,} if every method and selection were trained by itself, {total.shared:,} when every "
         f"state is trained once: {total.alone - total.shared:,} saved. {total.there:,} are there already, "
-        f"{total.shared - total.there:,} are left: about {duration(total.seconds / speed_of(processes))}.",
+        f"{total.shared - total.there:,} are left. Time: {time_of(total, processes)}.",
     ]
     if total.seconds:
         one = "in one process"
         many = f"in {processes} processes, taken to do {speed_of(processes):.1f} times the work of one"
         texts.append(
             f"The time is of a short measurement on this machine, {one if processes == 1 else many}. Trainings, "
-            "features and test images are in it; a training that ends when its loss no longer falls is counted to its "
-            "limit. Heads that take long (DeeSIL, FeTrIL, RanPAC) and reading of files "
-            "are not in it."
+            f"features and test images are in it{_ends(total)}. Heads that take long (DeeSIL, FeTrIL, RanPAC) and "
+            "reading of files are not in it."
         )
     if missing:
         texts.append(f"* Data not here: planned from published numbers ({', '.join(missing)}).")
     return texts
+
+
+def _ends(total: Count) -> str:
+    """How trainings are counted that end when their loss stops falling."""
+    if not total.may_end:
+        return ""
+    if total.unlike:
+        return "; a training may end long before, when its loss no longer falls: it is counted to its limit"
+    return (
+        "; a training ends when its loss no longer falls: how early, is taken from trainings of its kind in the store"
+    )

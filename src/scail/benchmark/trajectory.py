@@ -6,7 +6,8 @@ threads, device, precision and versions (they change bits), and, from state 1 on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,6 +31,26 @@ Device = tuple[str, str]
 """Type and kind of a device: other kinds add up in another order."""
 Reading = tuple[str, str | None, int, tuple[str, ...]]
 """Trainer, selection, memory and methods: what a trajectory is of its configuration."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What training one state takes, at most."""
+
+    epochs: int
+    passes: int
+    """Images that it goes through."""
+    looks: int
+    """Images that are only looked at."""
+    may_end: bool
+    """Whether it ends before, when its loss stops falling."""
+    kind: str
+    """What tells trainings of its kind from others; see `kind_of_training`."""
+
+
+def kind_of_training(dataset: str, settings: Mapping[str, object]) -> str:
+    """Data set and settings of a training, whatever its classes, seed and memory."""
+    return json.dumps([dataset, settings], sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -175,10 +196,21 @@ class Trajectory:
         return sum(n * (len(new) - k) for k, n in enumerate(new))
 
     @property
-    def trainings(self) -> dict[str, tuple[int, int, int]]:
-        """Keys of the states that are trained, with epochs, images and looks; DeeSIL's later ones are not."""
-        known = zip(self.keys, self.epochs, self.passes, self.looks, strict=True)
-        return {key: (epochs, passes, looks) for key, epochs, passes, looks in known if epochs}
+    def trainings(self) -> dict[str, Training]:
+        """The states that are trained, by their keys; DeeSIL's later ones are not."""
+        name, may_end = self.configuration.dataset.name, self._may_end
+        known = zip(self.keys, self.states, self.epochs, self.passes, self.looks, strict=True)
+        return {
+            key: Training(epochs, passes, looks, may_end, kind_of_training(name, self.settings(state.index)))
+            for key, state, epochs, passes, looks in known
+            if epochs
+        }
+
+    @property
+    def _may_end(self) -> bool:
+        """Whether its trainings end when their loss stops falling."""
+        schedules = self.configuration.experiment.trained_schedules
+        return any(schedules[name].decay == "settle" for name in self.kind.schedules if name in schedules.trainings)
 
     @property
     def reading(self) -> Reading:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scail.classifier.inputs import labels_of
 from scail.evaluation import top_k_accuracy
 
 _NOT_KNOWN = "unknown"
@@ -47,7 +48,10 @@ class Evaluated:
         return {
             "top1": self.top1, "top5": self.top5, "images": self.images,
             "by_class": {name: {**of, "top1": 100 * of["right"] / of["images"]} for name, of in by_class.items()},
-            "confusions": [{"class": a, "said": b, "images": n} for a, b, n in self.confusions()],
+            "confusions": [
+                {**dict(zip(("class", "said"), labels_of((a, b)), strict=True)), "images": n}
+                for a, b, n in self.confusions()
+            ],
             "never_learned": {name: {"images": s.total(), "said": dict(s)} for name, s in self.never_learned.items()},
         }  # fmt: skip
 
@@ -62,6 +66,8 @@ def evaluated(
     (50.0, [('b', 'a', 1)], {'z': Counter({'b': 1})})
     """
     number = {name: c for c, name in enumerate(classes)}
+    own = {name: name for name in classes}  # a label that was given as a number is one, whatever the data call it
+    names = [own.get(name, name) for name in names]
     answers = [classes[c] for c in scores_NC.argmax(1).tolist()]
     if unknown_N is not None:
         answers = [_NOT_KNOWN if strange else a for a, strange in zip(answers, unknown_N.tolist(), strict=True)]

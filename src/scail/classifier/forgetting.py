@@ -29,8 +29,8 @@ def what_is_left(model: Model) -> str:
     if model.settings.keep == "features":
         return "Nothing of it is left: the model is as if it had never seen it."
     return (
-        "Features of its images were not kept (--keep moments): they are still part of the Gram matrix, which slda, "
-        "ridge and ranpac read. ncm reads nothing of them."
+        "Features of its images were not kept (the model was begun with `scail learn --keep moments`): they are still "
+        "part of the Gram matrix, which slda, ridge and ranpac read. ncm reads nothing of them."
     )
 
 

@@ -26,8 +26,8 @@ def notes_on(lesson: Lesson, settings: Settings) -> list[str]:
     if lesson.new_classes:
         notes.append(f"{len(lesson.new_classes)} new class(es), {len(lesson.new)} images: {_some(lesson.new_classes)}")
     if lesson.seen_again:
-        kept = "its memory is reconsidered" if settings.exemplar_places else "nothing of it is kept"
-        how = f"rehearsed in this state; {kept}, and its initial classifier stays as it was"
+        kept = "which pictures of them are kept is decided anew" if settings.exemplar_places else "none of it is kept"
+        how = f"trained on now, beside the new classes; {kept}"
         if settings.trainer.frozen:
             how = "they count like all others of their class"
         of = f"{len(lesson.more)} more images of {len(lesson.seen_again)} known class(es), {_some(lesson.seen_again)}"

@@ -131,6 +131,6 @@ def check_head(name: str, settings: Settings) -> None:
     if method not in able or named not in (None, settings.select):
         chosen = f"{settings.select} exemplars" if settings.select else "no memory"
         raise ValueError(
-            f"method {name!r} cannot be read from what {settings.method} trained with {chosen}; "
-            f"without training these can: {', '.join(able)}"
+            f"method {name!r} would need another training than {settings.method} had with {chosen}; "
+            f"without training these can be used: {', '.join(able)}"
         )

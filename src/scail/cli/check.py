@@ -14,9 +14,10 @@ import tyro
 class CheckCommand:
     """Try the methods of a file of your own on a few digits, in less than a minute.
 
-    Its heads are to be pure: the same scores from the same evidence, for every class. Selections give as many different
-    images as there is room for. Trainers give the same bits from the same seed, after an interruption too, and the same
-    network on two devices; what decides their result stands in their settings. What fails is told with what to do.
+    Its heads are to be pure: the same scores from the same evidence (what a head may see), for every class. Selections
+    give as many different images as there is room for. Trainers give the same bits from the same seed, after an
+    interruption too, and the same network on two devices; what decides their result stands in their settings. What
+    fails is told with what to do.
 
     The file is carried out: it can do whatever you can do.
 

@@ -87,7 +87,7 @@ class RenameCommand:
 
 @dataclass(frozen=True)
 class ForgetCommand:
-    """Take a class out of a model: its exemplars, rows, statistics, held-out images, and unfinished work.
+    """Take a class out of a model: its pictures, its weights, its statistics, and unfinished work.
 
     Of a frozen pretrained network nothing is left of it: the model is as if it had never seen the class. A network that
     was trained carries traces of it in its weights. With --images, single pictures of the class go and the rest stays.
@@ -115,4 +115,4 @@ class ForgetCommand:
         if self.images:
             say(f"{self.model}: {said}")
         else:
-            say(f"{self.model}: {self.name!r} is forgotten: exemplars, rows, statistics and unfinished work. {said}")
+            say(f"{self.model}: {self.name!r} is forgotten: its pictures, weights and statistics are gone. {said}")

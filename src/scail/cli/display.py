@@ -62,7 +62,7 @@ class Display:
         ]
         if not few:
             total = sum(map(sum, self._passes))
-            self._all = self._bars.add_task("all trajectories", total=total, where="", speed="")
+            self._all = self._bars.add_task("all trainings", total=total, where="", speed="")
         self._bars.start()
 
     def receive(self, update: Update) -> None:
@@ -76,7 +76,7 @@ class Display:
         if update.done:
             self._finished += 1
             if len(self.trajectories) > 1:
-                self._say(f"{self._finished} of {len(self.trajectories)} trajectories are done")
+                self._say(f"{self._finished} of {len(self.trajectories)} trainings through all states are done")
             if self._bars is not None and self._all is not None:
                 self._bars.update(self._tasks[number], visible=False)
         if (progress := update.progress) is not None:

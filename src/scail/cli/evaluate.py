@@ -36,7 +36,8 @@ class EvaluateCommand:
     classes: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Only these classes of the data, separated by commas."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Classify with another method that reads the same training, a name of `scail methods`. Default: the model's."""
+    """Classify with another method of `scail methods`: one that is trained in the same way (its column trainer).
+    Nothing is trained for it. Default: the model's."""
     unknown: bool = False
     """Let it say `unknown` of a picture that is like nothing it has learned."""
     sub_folders: Literal["merge", "classes"] = "merge"

@@ -49,11 +49,19 @@ class InfoCommand:
 
 
 def _known(seen: Look) -> dict[str, Any]:
+    from scail.classifier.inputs import labels_of
+
     manifest = seen.manifest
-    states = dict[str, list[str]]()
+    states = dict[str, list[str | int]]()
     for one in manifest.classes:
-        states.setdefault(str(one.first_state), []).append(one.name)
+        states.setdefault(str(one.first_state), []).extend(labels_of([one.name]))
     settings, accuracy = manifest.settings, manifest.accuracy or {}
+    named = {one.name: one.name for one in manifest.classes}  # in the history names are texts
+    history = [
+        {key: labels_of(named.get(name, name) for name in value) if key in ("new", "more") else value
+         for key, value in record.items()}
+        for record in manifest.history
+    ]  # fmt: skip
     return {
         "top1": accuracy.get("top1"), "top5": accuracy.get("top5"), "classes": len(manifest.classes),
         "memory": settings.memory, "exemplars": sum(len(one.exemplars) for one in manifest.classes),
@@ -61,7 +69,7 @@ def _known(seen: Look) -> dict[str, Any]:
         "select": settings.select, "network": settings.experiment.recipe.network, "int8": settings.int8,
         "states": states,
         "shape": [settings.shape.channels, settings.shape.height, settings.shape.width], "bytes": seen.size,
-        "calls": manifest.calls, "changed": manifest.changed, "scail": manifest.scail, "history": manifest.history,
+        "calls": manifest.calls, "changed": manifest.changed, "scail": manifest.scail, "history": history,
         "last_learn": _difference(manifest.difference),
         "exemplars_per_class": {one.name: len(one.exemplars) for one in manifest.classes},
     }  # fmt: skip
@@ -147,11 +155,11 @@ def _last_learn(seen: Look, found: dict[str, Any] | None) -> Iterator[str]:
 
 def _history(known: dict[str, Any]) -> Iterator[str]:
     for state, names in known["states"].items():
-        yield f"state {state}: {', '.join(names)}"
+        yield f"state {state}: {', '.join(map(str, names))}"
     for record in known["history"]:
         if change := record.get("change"):
             what = "a class was renamed" if change == "rename" else f"{record['images']} picture(s) moved"
-            yield f"{record['when']}: {what} to {', '.join(record['more'])}"
+            yield f"{record['when']}: {what} to {', '.join(map(str, record['more']))}"
             continue
         more = f", more of {len(record['more'])}" if record.get("more") else ""
         new, images, seconds = len(record.get("new", [])), record.get("images"), record.get("seconds")

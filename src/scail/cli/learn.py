@@ -50,7 +50,7 @@ class LearnCommand:
     without: a smaller one keeps the best images of each class, a larger one fills with what is learned from then on."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """How it learns and classifies: a name of `scail methods`.
-    A model that has learned can change to methods that read the same training.
+    A model that has learned can change to methods that are trained in the same way (their column trainer).
     Default: slda on a pretrained network, which trains nothing; where a network is trained, icarl_duet, or lwf without
     a memory."""
     validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
@@ -190,6 +190,8 @@ def read_data(
         numbers = torch.tensor([names.index(name) for name in _named(classes, names, data)])
         rows = torch.isin(split.labels, numbers).nonzero().flatten()
         split = replace(split, images=split.images[rows], labels=split.labels[rows])
+        if not len(rows):
+            raise ValueError(f"--classes {classes}: {data} has no {'test' if test else 'training'} images of them")
     if len(split.labels) and int(split.labels.min()) < 0:
         raise ValueError(f"{data}: has images without labels, which cannot be learned")
     images, skipped = split.images, 0

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from itertools import groupby
-from typing import Annotated, Any, NoReturn, get_type_hints
+from typing import NoReturn
 
 from scail import __version__
 from scail.runtime.launch import started_ranks
@@ -75,9 +74,18 @@ def _obey(words: Sequence[str]) -> None:
     elif name == "--version":
         print(f"scail {__version__}")
     elif name in COMMANDS:
-        _parse(name, options)()
+        from scail.cli.parsing import parse
+
+        parse(name, command_of(name), options)()
     else:
         raise ValueError(_unknown(name))
+
+
+def command_of(name: str) -> type[Callable[[], None]]:
+    """The dataclass of a command; its module is imported now."""
+    module, _, kind = COMMANDS[name].place.partition(":")
+    command: type[Callable[[], None]] = getattr(import_module(module), kind)
+    return command
 
 
 def overview() -> str:
@@ -103,53 +111,6 @@ def _unknown(name: str) -> str:
     else:
         hint = f"did you mean `scail {near[0]}`?" if near else f"known: {', '.join(COMMANDS)}."
     return f"unknown command {name!r}; {hint} See `scail --help`"
-
-
-def _parse(name: str, options: Sequence[str]) -> Callable[[], None]:
-    """The command with these options; `--help` ends here."""
-    import tyro
-
-    command, description = _class_of(name), None
-    if list(options[:1]) in (["-h"], ["--help"]):
-        print(_wrapped(command.__doc__) + "\n")
-        description = ""  # tyro would print it below, in lines of any length
-    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
-    try:
-        parsed: Callable[[], None] = tyro.cli(
-            command, prog=f"scail {name}", description=description, args=options, config=config
-        )
-    except SystemExit as end:
-        dashed = [word for word in options if re.match("-[^-]", word) and word != "-h"]
-        if end.code and dashed and "--" not in options:
-            print(f"a name that begins with a dash stands behind --, as -- {dashed[0]}, or =: --to={dashed[0]}",
-                  file=sys.stderr)  # fmt: skip
-        raise
-    return parsed
-
-
-def _class_of(name: str) -> Any:
-    """The command's class; its help text says what happens without an option, so tyro does not add `default: None`."""
-    import tyro
-
-    module, _, kind = COMMANDS[name].place.partition(":")
-    command = getattr(import_module(module), kind)
-    hints = get_type_hints(command, include_extras=True)
-    for field in fields(command):
-        if field.default is None or field.default is False or field.default == ():
-            hints[field.name] = Annotated[hints[field.name], tyro.conf.arg(help_behavior_hint="")]
-    command.__annotations__ = hints
-    return command
-
-
-def _wrapped(docstring: str) -> str:
-    """Paragraphs as wide as the terminal; indented ones, examples, as they are."""
-    import inspect
-    import shutil
-    import textwrap
-
-    fill = partial(textwrap.fill, width=min(100, shutil.get_terminal_size().columns), break_on_hyphens=False)
-    paragraphs = inspect.cleandoc(docstring).split("\n\n")
-    return "\n\n".join(text if text.startswith(" ") else fill(text) for text in paragraphs)
 
 
 def carry_out(command: Callable[[], None]) -> NoReturn:

@@ -41,7 +41,8 @@ class PredictCommand:
     top: Annotated[int, tyro.conf.arg(metavar="K")] = 1
     """How many classes to name for each image, the best first."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Classify with another method that reads the same training, a name of `scail methods`. Default: the model's."""
+    """Classify with another method of `scail methods`: one that is trained in the same way (its column trainer).
+    Nothing is trained for it. Default: the model's."""
     json: bool = False
     """One JSON object per line: the path, the classes with their probabilities, and whether it is unknown."""
     csv: bool = False
@@ -99,7 +100,8 @@ class ExportCommand:
     onnx: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """The file to write."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Classify with another method that reads the same training, a name of `scail methods`. Default: the model's."""
+    """Classify with another method of `scail methods`: one that is trained in the same way (its column trainer).
+    Nothing is trained for it. Default: the model's."""
 
     def __call__(self) -> None:
         """Write the file."""

@@ -37,14 +37,23 @@ class MethodsCommand:
         from scail.methods.table import table_of
 
         methods = table_of(RECIPES["quick"]("glyphs").but(own_methods=own_places(self.with_))).methods
-        table = Table("name", "in the paper", "trainer", "exemplars", "what it does", box=None, pad_edge=False)
+        table = Table("name", "label", "trainer", "exemplars", "what it does", box=None, pad_edge=False)
         for name, method in methods.items():
             what = method.summary if method.in_paper else f"{method.summary} (not in the paper)"
             table.add_row(name, method.label, method.trainer_name, _memory_use(method), what)
         Console().print(table)
+        print(f"\n{_LEGEND}")
         for name, point in offered().items():
             package = f"{point.dist.name} {point.dist.version}" if point.dist else point.module
             print(f"{package} offers more: --with {name}")
+
+
+_LEGEND = """\
+trainer    how the network is trained; methods with the same one differ in what they make of it, and share its training
+exemplars  images of past classes that are kept: chosen at random, by herding (close to the class's mean), or both ways
+           for comparison; needed: not without them; not read: they change nothing
+weights    of a class: its row in the network's last layer
+What each one does, with formulas: docs/methods/README.md"""
 
 
 def _memory_use(method: Method) -> str:

@@ -97,6 +97,9 @@ class TrainingOptions:
     split: Literal["icarl", "official"] | None = None
     """ILSVRC: which images to test on. Default: icarl.
     icarl: 50 of each class, held out of the training folder. official: the validation images."""
+    broken: Literal["error", "skip"] | None = None
+    """What to do with an image that cannot be read. Default: error.
+    error: stop and name it. skip: open every image once, leave the broken ones out, and count them."""
     workers: Number = None
     """Threads that decode images from disk. Default: 2."""
     seed: Number = None
@@ -182,9 +185,6 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     images: Literal["auto", "memory", "disk"] = "auto"
     """memory: keep all images in memory. disk: decode regions of them from disk when they are needed.
     auto: disk, if images are larger than 64 pixels or fill more than 2 GiB."""
-    broken: Literal["error", "skip"] | None = None
-    """What to do with an image that cannot be read. Default: error.
-    error: stop and name it. skip: open every image once, leave the broken ones out, and count them."""
     image_column: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """hf: the column of images, if there are several that it could be."""
     label_column: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None

@@ -65,8 +65,8 @@ DATASETS: dict[str, CatalogRow] = {
     "ilsvrc": CatalogRow(
         "ImageNet's 1000 classes of photographs, iCaRL's order and split (train/, val/, the devkit; or the Hub)",
         "scail.datasets.sources.ilsvrc:load",
-        "put train/<wnid>/*.JPEG (and val/, for --split official) and ILSVRC2012_devkit_t12.tar.gz into {place}, "
-        "or hf download ILSVRC/imagenet-1k --repo-type dataset",
+        "put train/<wnid>/*.JPEG (and val/, for the official validation images) and ILSVRC2012_devkit_t12.tar.gz into "
+        "{place}, or hf download ILSVRC/imagenet-1k --repo-type dataset",
         hub="ILSVRC/imagenet-1k",
     ),
     "vggface2": CatalogRow(

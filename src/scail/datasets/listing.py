@@ -92,7 +92,7 @@ def hold_out(paths_by_class: Mapping[str, Sequence[str]], count: int, seed: int)
         raise ValueError(
             f"class {short[0]!r} has {len(paths_by_class[short[0]])} image(s), expected at least {count + 1}: {count} "
             f"to test and one to train ({len(short)} of {len(paths_by_class)} classes have too few); add images, "
-            "or ask for fewer classes (--classes)"
+            "or take fewer classes (`scail run --classes N`)"
         )
     train, test = Part(), Part()
     for label, (name, paths) in enumerate(paths_by_class.items()):
@@ -112,7 +112,7 @@ def largest_classes(counts: Mapping[str, int], n: int, where: str = "data set") 
     if not 2 <= n <= len(counts):
         raise ValueError(
             f"{where}: {n} classes asked for, expected 2 to {len(counts)}, as many as have images there; "
-            "complete the folder, or ask for another number (--classes)"
+            "complete the folder, take another number (`scail run --classes N`), or give a folder by its path"
         )
     return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:n])
 

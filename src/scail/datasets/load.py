@@ -14,7 +14,7 @@ from scail.datasets.images.packed import is_packed, load_packed
 from scail.datasets.listing import Listing, found_of, is_manifest, keep_manifest, read_manifest
 from scail.datasets.places import missing, own_folder
 from scail.datasets.scan import class_folders, count_images
-from scail.datasets.settle import settle
+from scail.datasets.settle import no_training_images, settle, untaught
 from scail.datasets.sources.files import load_files
 from scail.datasets.sources.hub import load_hub, load_hub_folder
 
@@ -49,6 +49,8 @@ def load_part(
     part = found.test if test and found.test is not None else found.train
     for note in found.notes:
         say(note)
+    if not test and (lost := untaught(found)):
+        say(no_training_images(lost))
     return part, found.class_names, True
 
 

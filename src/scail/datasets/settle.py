@@ -29,6 +29,7 @@ def settle(found: Found | Dataset, settings: DataSettings) -> Dataset:
     if isinstance(found, Dataset):
         dataset = hold_out_share(found, settings) if settings.tune else found
         return cut_down(dataset, settings.classes, settings.images_per_class)
+    found = without_untaught(found)
     if settings.broken == "skip":
         found = without_broken(found)
     if found.test is None or settings.tune:
@@ -110,6 +111,40 @@ def hold_out(found: Source, seed: int, count_of: Callable[[int], int], said: str
         train.append(rows[order[count:].sort().values])
     parts = [Split(found.train.images[rows], found.train.labels[rows]) for rows in (torch.cat(train), torch.cat(test))]
     return replace(found, train=parts[0], test=parts[1], split=f"{said}, seed {seed}")
+
+
+def without_untaught(found: Found) -> Found:
+    """Without classes that have test images and no training images: nothing can learn them. A note names them."""
+    lost = untaught(found)
+    if not lost or found.test is None:
+        return found
+    stay = torch.tensor([name not in lost for name in found.class_names])
+    test, number = found.test, stay.cumsum(0) - 1
+    rows = (stay[test.labels] | (test.labels < 0)).nonzero().flatten()
+
+    def renumbered(labels: Tensor) -> Tensor:
+        return torch.where(labels < 0, labels, number[labels])
+
+    return replace(
+        found, class_names=tuple(name for name in found.class_names if name not in lost),
+        train=Split(found.train.images, renumbered(found.train.labels)),
+        test=Split(test.images[rows], renumbered(test.labels[rows])),
+        notes=(*found.notes, f"{no_training_images(lost)}; they are left out"),
+    )  # fmt: skip
+
+
+def untaught(found: Found) -> list[str]:
+    """The classes that have test images and no training images."""
+    if found.test is None:
+        return []
+    learned, shown = (set(part.labels.tolist()) for part in (found.train, found.test))
+    return [name for c, name in enumerate(found.class_names) if c in shown - learned]
+
+
+def no_training_images(names: list[str]) -> str:
+    """What to say of these classes."""
+    named = ", ".join(names[:5]) + (f", and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"{len(names)} class(es) have test images but no training images: {named}"
 
 
 def without_broken(found: Found) -> Found:

@@ -67,60 +67,90 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "ft": Method("FT", "fine tuning: the layer as it is", heads.ft),
-    "ft_nem": Method("FT^NEM", "nearest exemplar mean in FT's features", heads.ft_nem, needs_exemplars=True),
-    "ft_l2": Method("FT^L2", "rows of FT's layer scaled to unit length", heads.ft_l2),
-    "ft_init": Method("FT_init", "past classes get their initial classifiers back", heads.ft_init),
-    "ft_init_l2": Method("FT_init^L2", "FT_init with rows of unit length", heads.ft_init_l2),
+    "ft": Method("FT", "fine tuning: trained on new images and exemplars, and used as it is", heads.ft),
+    "ft_nem": Method(
+        "FT^NEM", "fine tuning, then the class with the nearest mean of exemplars", heads.ft_nem, needs_exemplars=True,
+    ),
+    "ft_l2": Method("FT^L2", "fine tuning, then each class's weights scaled to length 1", heads.ft_l2),
+    "ft_init": Method(
+        "FT_init", "fine tuning, then past classes get the weights back that they had when new", heads.ft_init,
+    ),
+    "ft_init_l2": Method("FT_init^L2", "FT_init, then each class's weights scaled to length 1", heads.ft_init_l2),
     "scail": Method(
-        "ScaIL", "initial classifiers scaled to the statistics of the new classes", heads.scail,
+        "ScaIL", "FT_init, with the weights that come back scaled to match the new classes", heads.scail,
         options=("candidates", "as_published"),
     ),
-    "ft_bal": Method("FT^BAL", "FT, then a balanced step", heads.ft, "balanced", "random", needs_exemplars=True),
-    "icarl": Method("iCaRL", "distilled sigmoids, nearest exemplar mean", heads.ft_nem, "distill", "herding", True),
-    "ft_distill": Method("FT^distill", "iCaRL's training, read off the network", heads.ft, "distill", "herding"),
-    "lwf": Method("LwF", "iCaRL's training without a memory", heads.ft, "distill", without_memory=True),
+    "ft_bal": Method(
+        "FT^BAL", "fine tuning, then some more on as many images of each class",
+        heads.ft, "balanced", "random", needs_exemplars=True,
+    ),
+    "icarl": Method(
+        "iCaRL", "training that keeps past answers (distillation), then nearest exemplar mean",
+        heads.ft_nem, "distill", "herding", True,
+    ),
+    "ft_distill": Method(
+        "FT^distill", "iCaRL's training, with the network's own answer", heads.ft, "distill", "herding",
+    ),
+    "lwf": Method("LwF", "iCaRL's training without exemplars", heads.ft, "distill", without_memory=True),
     "bic": Method(
-        "BiC", "distillation, and a learned correction of the newest classes", heads.bic, "bic", "herding",
+        "BiC", "distillation, then a learned correction of the newest classes", heads.bic, "bic", "herding",
         needs_exemplars=True, carried=("alpha", "beta"),
     ),
     "er": Method(
-        "ER", "experience replay: batches half new, half exemplars", heads.ft, "replay", "random", needs_exemplars=True,
-        in_paper=False,
+        "ER", "experience replay: half of each batch is new, half are exemplars",
+        heads.ft, "replay", "random", needs_exemplars=True, in_paper=False,
     ),
     "gdumb": Method(
-        "GDumb", "a network trained from scratch on a balanced memory", heads.ft, "from_memory", "random",
+        "GDumb", "in each state a new network, trained on a balanced memory alone", heads.ft, "from_memory", "random",
         needs_exemplars=True, in_paper=False,
     ),
     "deesil": Method(
-        "DeeSIL", "frozen network, one linear SVM per class", heads.svm, "frozen_svm", "random",
+        "DeeSIL", "frozen network, a linear SVM for each class", heads.svm, "frozen_svm", "random",
         carried=("svm_weight", "svm_bias"),
     ),
-    "e2e": Method("E2E", "end-to-end: FT^BAL with distillation", heads.ft, "e2e", "herding", needs_exemplars=True),
-    "ft_nomem": Method("FT^noMem", "fine tuning without a memory", heads.ft, without_memory=True),
-    "ft_wa": Method("FT^WA", "new rows as long as past ones", heads.ft_wa, in_paper=False),
-    "prior": Method("prior", "training shares taken out of the scores", heads.prior, in_paper=False),
-    "tau_norm": Method("tau-norm", "rows divided by a power of their length", heads.tau_norm, in_paper=False),
-    "il2m": Method("IL2M", "past scores lifted where a new class would win", heads.il2m, in_paper=False),
-    "siw": Method("SIW", "standardised initial weights", heads.siw, in_paper=False),
-    "siw_mc": Method("SIW^mc", "SIW, calibrated by the states' mean scores", heads.siw_mc, in_paper=False),
+    "e2e": Method(
+        "E2E", "end-to-end: FT^BAL, with distillation in both steps", heads.ft, "e2e", "herding", needs_exemplars=True,
+    ),
+    "ft_nomem": Method("FT^noMem", "fine tuning without exemplars", heads.ft, without_memory=True),
+    "ft_wa": Method(
+        "FT^WA", "fine tuning, then weights of new classes made as long as those of past ones",
+        heads.ft_wa, in_paper=False,
+    ),
+    "prior": Method(
+        "prior", "fine tuning, then scores corrected for how many images each class had", heads.prior, in_paper=False,
+    ),
+    "tau_norm": Method(
+        "tau-norm", "fine tuning, then each class's weights divided by a power of their length",
+        heads.tau_norm, in_paper=False,
+    ),
+    "il2m": Method(
+        "IL2M", "fine tuning, then past classes lifted where a new one would win", heads.il2m, in_paper=False,
+    ),
+    "siw": Method("SIW", "FT_init, then each class's weights standardised", heads.siw, in_paper=False),
+    "siw_mc": Method("SIW^mc", "SIW, then scaled by the mean scores of each state", heads.siw_mc, in_paper=False),
     "ft_slda": Method(
-        "FT^SLDA", "class means under a shared shrunk covariance", heads.ft_slda, needs_exemplars=True, in_paper=False
+        "FT^SLDA", "fine tuning, then nearest class mean; where features vary much counts less",
+        heads.ft_slda, needs_exemplars=True, in_paper=False
     ),
     "ft_ridge": Method(
-        "FT^ridge", "ridge regression on features", heads.ft_ridge, needs_exemplars=True, in_paper=False
+        "FT^ridge", "fine tuning, then least squares on the features of exemplars",
+        heads.ft_ridge, needs_exemplars=True, in_paper=False
     ),
-    "duet": Method("duet", "SIW^mc and ridge, added", heads.duet, needs_exemplars=True, in_paper=False),
+    "duet": Method(
+        "duet", "the scores of SIW^mc and FT^ridge, added up: both look at the same fine tuning",
+        heads.duet, needs_exemplars=True, in_paper=False,
+    ),
     "icarl_duet": Method(
-        "iCaRL^duet", "FT^distill and iCaRL, added", heads.icarl_duet, "distill", "herding", needs_exemplars=True,
-        in_paper=False,
+        "iCaRL^duet", "the scores of FT^distill and iCaRL, added up",
+        heads.icarl_duet, "distill", "herding", needs_exemplars=True, in_paper=False,
     ),
     "ncm": Method(
         "NCM", "frozen network, nearest class mean", heads.ncm, "frozen", ignores_memory=True,
         left_out=heads.ncm_left_out, in_paper=False,
     ),
     "slda": Method(
-        "SLDA", "frozen network, class means under a shared covariance", heads.slda, "frozen", ignores_memory=True,
+        "SLDA", "frozen network, nearest class mean; where features vary much counts less",
+        heads.slda, "frozen", ignores_memory=True,
         left_out=heads.slda_left_out, in_paper=False,
     ),
     "ridge": Method(
@@ -132,10 +162,11 @@ METHODS: dict[str, Method] = {
         left_out=heads.ridge_left_out, in_paper=False,
     ),
     "fetril": Method(
-        "FeTrIL", "frozen network, SVMs on moved features", heads.fetril, "frozen", ignores_memory=True,
+        "FeTrIL", "frozen network, SVMs; moved features of new images stand in for past ones",
+        heads.fetril, "frozen", ignores_memory=True,
         in_paper=False,
     ),
-    "full": Method("Full", "one training on all classes with all data: the reference", heads.ft, "joint"),
+    "full": Method("Full", "one training on all classes with all images: the reference", heads.ft, "joint"),
 }  # fmt: skip
 
 

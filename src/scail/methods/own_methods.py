@@ -71,17 +71,17 @@ def own_methods(place: str) -> OwnMethods:
     """
     path = Path(place)
     if place.startswith(("http://", "https://")):
-        raise ValueError(f"--with {place}: code is not fetched; download the file, read it, and give its path")
+        raise ValueError(f"own methods {place}: code is not fetched; download the file, read it, and give its path")
     if path.suffix == ".py" or path.is_file():
         if not path.is_file():
-            raise ValueError(f"--with {place}: no such file")
+            raise ValueError(f"own methods {place}: no such file")
         if path.suffix != ".py":
-            raise ValueError(f"--with {place}: expected a Python file, as my_method.py")
+            raise ValueError(f"own methods {place}: expected a Python file, as my_method.py")
         return _from_file(str(path.resolve()), read_source(path.resolve()))
     if place not in offered():
         known = f"installed packages offer {', '.join(offered())}" if offered() else "no installed package offers one"
         raise ValueError(
-            f"--with {place}: expected a Python file, as my_method.py, or the name of a package's; {known}"
+            f"own methods {place}: expected a Python file, as my_method.py, or the name of a package's; {known}"
         )
     return _from_package(place)
 
@@ -99,7 +99,7 @@ def _from_package(name: str) -> OwnMethods:
     except ImportError:
         spec = None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise ValueError(f"--with {name}: the package offers {point.value}, and there is no such Python module")
+        raise ValueError(f"own methods {name}: the package offers {point.value}, and there is no such Python module")
     source = read_source(Path(spec.origin).resolve(), point.module)
     with told_by_line(source.paths):
         return _checked(name, source, load_source(source), point.attr or "METHODS")

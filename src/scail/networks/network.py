@@ -173,8 +173,13 @@ def empty_linear(feature_size: int, num_classes: int) -> nn.Linear:
 def _timm_backbone(name: str, channels: int, generator: Generator, pretrained: bool) -> tuple[nn.Module, int]:
     try:
         import timm
-    except ImportError as error:
-        raise ValueError(f"network {name!r} needs timm: pip install timm") from error
+    except (ImportError, RuntimeError, OSError) as error:  # torchvision has errors of all these kinds
+        if isinstance(error, ModuleNotFoundError) and error.name == "timm":
+            raise ValueError(f"network {name!r} needs timm: pip install 'scail[timm]'") from error
+        raise ValueError(
+            f"network {name!r}: timm is installed and cannot be imported ({error}). It needs a torchvision made for "
+            f"torch {torch.__version__}: see that `python -c 'import torchvision'` works, or take another network"
+        ) from error
     # timm draws weights from the global state: give it a known one, and put the old one back.
     with torch.random.fork_rng():
         torch.manual_seed(int(torch.randint(2**31, (), generator=generator)))

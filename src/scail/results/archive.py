@@ -134,7 +134,7 @@ class Archive:
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise ValueError(f"--results {folder}: is a file; give a directory")
+            raise ValueError(f"{folder}: is a file, expected a folder of kept numbers")
         self._look()
 
     def _look(self) -> None:

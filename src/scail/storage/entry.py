@@ -24,12 +24,12 @@ class StoreError(ValueError):
 
 
 @contextlib.contextmanager
-def clear_errors(place: Path) -> Iterator[None]:
-    """Full disk, read-only directory: say which place, and what to do."""
+def clear_errors(place: Path, how: str = "") -> Iterator[None]:
+    """Full disk, read-only directory: say which place, and what to do; `how` another place is chosen."""
     try:
         yield
     except OSError as error:
         raise StoreError(
             f"cannot write to {place}: {error.strerror or error}; nothing in it was damaged. "
-            "Free some space, or choose another place with --store"
+            f"Free some space, or choose another place{how}"
         ) from error

@@ -26,6 +26,7 @@ FORMAT = 1
 _MARK = "store.json"
 _FOLDERS = ("states", "unfinished", "locks")
 _DEFAULT_LIMIT = "50GB"
+_HOW = " with --store"
 
 
 class DamagedEntry(StoreError):
@@ -97,7 +98,7 @@ class Store:
             self.limit = parse_size(os.environ.get("SCAIL_STORE_LIMIT") or _DEFAULT_LIMIT)
         except ValueError as error:
             raise StoreError(f"SCAIL_STORE_LIMIT: {error}") from None
-        with clear_errors(self.root):
+        with clear_errors(self.root, _HOW):
             mark, foreign = self.root / _MARK, "holds files that are not a scail store ({name}); give a new directory"
             claim(self.root, str(self.root), {_MARK}, foreign, own=_is_own, error=StoreError)
             for name in _FOLDERS:
@@ -166,7 +167,7 @@ class Store:
             "created": time.time(),
             "facts": entry.facts,
         }
-        with clear_errors(self.root):
+        with clear_errors(self.root, _HOW):
             with aside(self.root / "states" / key) as begun:
                 begun.mkdir()
                 (begun / "tensors.safetensors").write_bytes(data)
@@ -180,7 +181,7 @@ class Store:
         """Take an entry away, in one step for other processes."""
         folder = self.root / "states" / key
         away = aside_name(folder)
-        with clear_errors(self.root), contextlib.suppress(FileNotFoundError):
+        with clear_errors(self.root, _HOW), contextlib.suppress(FileNotFoundError):
             folder.rename(away)
         shutil.rmtree(away, ignore_errors=True)
 
@@ -236,7 +237,7 @@ class Store:
         `waiting` is called twice a second while another process holds it, and may raise.
         """
         with contextlib.ExitStack() as held:
-            with clear_errors(self.root):
+            with clear_errors(self.root, _HOW):
                 held.enter_context(locked(self.root / "locks" / f"{key}.lock", waiting=waiting))
             yield
 

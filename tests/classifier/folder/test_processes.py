@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ import pytest
 
 from scail import IncrementalClassifier
 from scail.classifier.folder import FolderError, locked, look
-from scail.classifier.in_folder import forget_in, learn_into
+from scail.classifier.in_folder import forget_in, learn_into, relabel_in, rename_in, resize_in, undo_in
 from tests.classifier.little import little, little_images
 from tests.forked import CONTEXT, Forked
 
@@ -240,6 +241,56 @@ def test_a_forget_that_is_killed_leaves_the_class_or_takes_all_of_it(tmp_path):
         if kills >= 6:
             return
     assert kills, "no forget could be killed in time"
+
+
+def correct(root: str, change: str) -> None:
+    """In a process of its own: one correction of a model that has learned a, b and c."""
+    import torch
+
+    torch.set_num_threads(1)
+    if change == "undo":
+        undo_in(root)
+    elif change == "rename":
+        rename_in(root, "b", "x")
+    elif change == "resize":
+        resize_in(root, 6)
+    else:
+        relabel_in(root, sorted(str(path) for path in (Path(root) / "exemplars").glob("a-*/*.png"))[:1], "b")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("change", ["undo", "rename", "relabel", "resize"])
+def test_a_correction_that_is_killed_is_made_or_is_not(tmp_path, change):
+    learn_classes(str(tmp_path / "before"), ["a+b", "c"])
+    for name in ("first", "after"):  # the first one has to wait for the imports
+        root, began = shutil.copytree(tmp_path / "before", tmp_path / name), time.monotonic()
+        start(correct, str(root), change).join()
+        took = time.monotonic() - began
+    moments, seen = random.Random(change), set[str]()
+    expected = {name: answers_of(tmp_path / name) for name in ("before", "after")}
+    assert expected["before"] != expected["after"]
+    for i in range(20):
+        root = shutil.copytree(tmp_path / "before", tmp_path / str(i))
+        process = start(correct, str(root), change)
+        process.join(moments.uniform(0.2, 1.0) * took)
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        (found,) = (name for name, answers in expected.items() if answers_of(root) == answers)  # to the bit
+        seen.add(found if process.exitcode == -signal.SIGKILL else "")
+        if found == "before":
+            correct(str(root), change)  # the same again goes through
+            assert answers_of(root) == expected["after"]
+        learn_classes(str(root), ["d"])  # and takes away what the killed one left
+        left = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+        assert left - {"learn.lock"} == look(root).manifest.files() | {"manifest.json"}
+    assert "before" in seen, "none could be killed in time"
+
+
+def answers_of(root: Path) -> tuple[tuple[str, ...], bytes, int]:
+    """What a whole model is: every file of it is read and checked."""
+    clf = IncrementalClassifier.load(root, verbose=False)
+    return clf.classes_, clf.predict_proba(PROBE).tobytes(), len(clf.model_.exemplars.memory)
 
 
 def test_ctrl_c_says_that_nothing_is_lost(tmp_path):

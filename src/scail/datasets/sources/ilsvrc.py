@@ -71,7 +71,7 @@ def _choose(
     if not 2 <= count <= len(known):
         raise ValueError(
             f"ilsvrc: classes is {count}, expected 2 to {len(known)}, the class folders in {place}; "
-            "unpack the others there, or ask for another number (--classes)"
+            "unpack the others there, or take another number (`scail run --classes N`)"
         )
     names = known[:count]
     if devkit is None:
