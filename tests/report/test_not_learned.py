@@ -80,6 +80,9 @@ def test_a_report_has_the_table_and_its_first_words_leave_out_what_did_not_learn
         (tmp_path / "run" / "summary.json").write_text(json.dumps(summary))
         page = write_report(tmp_path / "run", tmp_path / "out", formats=()).read_text()
         assert ("ScaIL moves FT from" in page) == learned
+        best = max((r for r in summary["methods"] if learned or r["method"] != "ft"), key=lambda r: r["top5"])
+        assert f"{best['top5']:.1f} % in the mean over the incremental states and " in page
+        assert f"{best['per_state'][-1]['top5']:.1f} % after the last one, on all classes" in page
         assert ("Not everything learned: 2 of 4 rows" in page) == ("Did it learn?" in page) == (not learned)
         assert (tmp_path / "out" / "tables" / "learning.csv").exists() == (not learned)
 

@@ -103,6 +103,14 @@ def test_what_differs_is_said():
     ]
 
 
+def test_a_setting_that_came_later_had_its_default():
+    config, _ = run(paper("cifar100"), 1000, {})
+    del config["experiment"]["few_negatives"]
+    assert differences(config) == []
+    config["experiment"]["few_negatives"] = True
+    assert differences(config) == ["few_negatives: True (paper: False)"]
+
+
 def test_a_run_that_matches_nothing_names_the_nearest_cell():
     config, summary = run(quick("glyphs"), 200, {("scail", "random"): 80.0})
     said = nearest(config, summary)

@@ -83,6 +83,14 @@ class TestProtocols:
         assert one.differing == {"candidates": ("10", "3")}
         assert "also differ in candidates: 10, 3" in write_page([one])
 
+    def test_a_setting_that_an_older_run_does_not_name_had_its_default(self, tmp_path):
+        make_run(tmp_path / "new", seed=1), make_run(tmp_path / "old", seed=2)
+        config = json.loads((tmp_path / "old" / "config.json").read_text())
+        del config["experiment"]["few_negatives"]
+        (tmp_path / "old" / "config.json").write_text(json.dumps(config))
+        (one,) = compare(read_runs([tmp_path]))
+        assert not one.differing and [column.summary["seeds"] for column in one.configurations] == [[1, 2]]
+
     def test_methods_of_two_runs_of_one_seed_are_joined_and_contradictions_named(self, tmp_path):
         make_run(tmp_path / "a", methods=("ft",)), make_run(tmp_path / "b", methods=("scail",))
         make_run(tmp_path / "c", methods=("ft",), shift=1)

@@ -56,7 +56,8 @@ class LearnCommand:
     validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
     """* Share of each class, and of B, that is held out to measure with, as 0.1. Default: none."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every state, as 10, for methods that train; without a --method, a network is trained then.
+    """Epochs of every state at most, as 10, for methods that train; without a --method, a network is trained then.
+    A training ends sooner when its loss no longer falls.
     30,10 is 30 in the first state, 10 in later ones. Methods that distil, as icarl_duet, have 10 in all.
     Default: as in the learn before; at first, by the number of images."""
     backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None

@@ -66,7 +66,8 @@ class TrainingOptions:
     split-mnist: five states of two digits each, for a comparison with published numbers.
     Example: --dataset cifar100 --recipe paper. `scail recipes paper` prints every number, options below change some."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every training, as 10. Default: the recipe's.
+    """Epochs of every training, as 10; where it ends when its loss no longer falls (quick), at most so many.
+    Default: the recipe's.
     30,10 is 30 in state 0 and for Full, 10 in later states. iCaRL and others that distil have 10 in all states."""
     batch_size: Number = None
     """Images in a batch, in every training. Default: the recipe's."""
