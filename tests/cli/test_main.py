@@ -246,6 +246,25 @@ def test_with_states_of_one_class_deesil_is_left_out_of_all_with_a_note(tmp_path
     assert "deesil" not in {method for one in trajectories_in(setup) for method in one.methods}
 
 
+def test_a_memory_that_comes_to_nothing_or_to_too_little_says_what_to_do(tmp_path):
+    from scail.benchmark.configuration import settle
+    from scail.benchmark.grid import settle_grid
+    from scail.benchmark.grid_file import file_grid
+    from scail.config.recipes import quick
+
+    tiny = quick("digits").but(classes=6, states=3, images_per_class=6)
+    told = (
+        "a memory of 2% comes to no image here (36 training images): nothing is kept. A memory of 6 keeps one of each"
+    )
+    assert any(note.startswith(told) for note in settle(tiny).notes)
+    assert not any("A memory of 6" in note for note in settle(tiny.but(memory=0)).notes)
+    assert any(
+        "the earliest 3 keep one. A memory of 6 keeps one of each" in n for n in settle(tiny.but(memory=3)).notes
+    )
+    (tmp_path / "tiny.yaml").write_text("dataset: digits\nclasses: 6\nstates: 3\nimages-per-class: 6\nmethods: ft\n")
+    assert any(note.startswith(told) for note in settle_grid(file_grid(tmp_path / "tiny.yaml", {}), tmp_path).notes)
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_lines_are_strict_json_even_where_classes_have_no_exemplars(capsys, tmp_path):
     options = (*TINY, "--methods", "ft_nem", "--memory", 3, "--select", "random", "--jobs", 1)

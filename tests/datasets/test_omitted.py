@@ -41,6 +41,24 @@ def test_what_is_left_out_is_counted_and_the_first_is_named(folder):
     assert "bird" in " ".join(load_dataset(str(folder), DataSettings(image_size=8)).notes)  # scail run tells it, too
 
 
+def test_images_outside_the_class_folders_are_counted(tmp_path):
+    root, parts = write_images(tmp_path / "data", "ant", "bee"), tmp_path / "parts"
+    Image.new("RGB", (8, 8)).save(root / "loose.png")
+    assert (
+        f"1 images lie outside the class folders, and are left out; the first: {root / 'loose.png'}"
+        in notes_of(root)[1]
+    )
+    for part in ("train", "test", "val"):
+        write_images(parts / part, "ant", each=2)
+    said = notes_of(parts)[1]
+    assert (
+        f"2 images lie outside the class folders, and are left out; the first: {parts / 'val' / 'ant' / '0.png'}"
+        in said
+    )
+    Image.new("RGB", (8, 8)).save(parts / "train" / "loose.png")
+    assert "3 images lie outside" in notes_of(parts)[1]
+
+
 def test_a_folder_of_images_alone_has_nothing_to_say(tmp_path):
     assert notes_of(write_images(tmp_path / "data", "ant"))[1] == ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
@@ -85,7 +86,8 @@ def settle(experiment: Experiment, dataset: Dataset | None = None) -> Configurat
     named = tuple(table.split(name)[0] for name in experiment.methods)
     methods, notes = choose_methods(named, memory, table.methods)
     methods, left_out = _without_lonely(methods, named, states, memory, table)
-    notes = (*dataset.notes, *notes, *left_out, *_notes_on_memory(methods, memory, states[-1], table))
+    notes = (*dataset.notes, *notes, *left_out, *note_on_nothing(experiment, dataset))
+    notes = (*notes, *_notes_on_memory(methods, memory, states[-1], table))
     return Configuration(experiment, dataset, order, states, memory, methods, described, notes, table, size.per_class)
 
 
@@ -93,6 +95,17 @@ def memory_of(experiment: Experiment, dataset: Dataset) -> MemorySize:
     """B on this data set."""
     asked = experiment.exemplars.memory
     return memory_size(asked, len(dataset.train), len(dataset.class_names), prod(dataset.shape))
+
+
+def note_on_nothing(experiment: Experiment, dataset: Dataset) -> list[str]:
+    """What to say where so little memory was asked for that it comes to no image."""
+    asked, classes = str(experiment.exemplars.memory), len(dataset.class_names)
+    if memory_of(experiment, dataset).images or not re.search("[1-9]", asked):
+        return []
+    return [
+        f"a memory of {asked} comes to no image here ({len(dataset.train)} training images): nothing is kept. "
+        f"A memory of {classes} keeps one of each class, 20/class keeps twenty"
+    ]
 
 
 def _without_lonely(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scail.benchmark.configuration import Configuration, memory_of, settle
+from scail.benchmark.configuration import Configuration, memory_of, note_on_nothing, settle
 from scail.benchmark.point import Point
 from scail.benchmark.runner import config_of
 from scail.benchmark.trajectory import trajectories_in
@@ -56,6 +56,7 @@ def settle_grid(points: Sequence[Point], out: Path, archive: Archive | None = No
         if isinstance(states, int) and states > len(dataset.class_names):
             notes.append(f"{dataset.name} has {len(dataset.class_names)} classes: Z={states} is left out")
             continue
+        notes += note_on_nothing(experiment, dataset)
         # As a number, so that 2% and what it comes to are one configuration.
         experiment = experiment.but(memory=memory_of(experiment, dataset).asked)
         if experiment not in found:

@@ -24,6 +24,8 @@ class Omitted:
     hidden: int = 0
     """Files that systems leave behind."""
     nested: dict[str, set[str]] = field(default_factory=dict)
+    outside: list[str] = field(default_factory=list)
+    """Images that lie in no class folder."""
 
     def takes(self, path: Path, name: str, folder: Path) -> bool:
         """Whether this file of a class is an image; what is not is written down."""
@@ -55,6 +57,9 @@ class Omitted:
         for name, inside in [*self.nested.items()][:_MOST]:
             named = ", ".join(sorted(inside)[:_MOST])
             found.append(f"images in sub-folders of {name} ({named}) count as {name}{hint}")
+        if self.outside:
+            found.append(f"{len(self.outside)} images lie outside the class folders, and are left out; the first: "
+                         f"{self.outside[0]}")  # fmt: skip
         if self.hidden:
             found.append(f"{self.hidden} files that the system left there (._*, Thumbs.db) are ignored")
         return tuple(found)

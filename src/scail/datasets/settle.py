@@ -154,7 +154,7 @@ def without_broken(found: Found) -> Found:
     def sound(part: str, split: Split) -> Split:
         broken = _broken_rows(_table(split.images))
         if broken:
-            first = next(iter(broken.values()))
+            first = next(iter(broken.values())).partition(";")[0]  # without what could be done: it is done
             notes.append(f"{len(broken)} broken {part} image(s) left out, the first: {first}")
         kept = torch.ones(len(split), dtype=torch.bool)
         kept[list(broken)] = False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 from torch.nn import functional as F
 
+from scail.datasets.images.batches import Augmentation, training_batches
 from scail.networks.network import create_network
 from scail.runtime.devices import make_fabric
 from scail.runtime.seeds import generator_for
@@ -21,7 +22,7 @@ _LONG = 1.0  # seconds: a step that takes longer is measured once, without a reh
 def seconds_per_image(
     network: str, shape: tuple[int, int, int], flops: int, threads: int, accelerator: str, precision: str
 ) -> tuple[float, float]:
-    """Seconds for one image in training (forward, backward, step), and for one that is only looked at (forward).
+    """Seconds for one image in training (crop, forward, backward, step), and for one that is only looked at (forward).
 
     Measured on random images for a second or so.
 
@@ -29,15 +30,17 @@ def seconds_per_image(
     """
     fabric = make_fabric(accelerator, precision)
     model = create_network(network, shape[0], 10, generator_for(0, "timing"))
-    model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), 1e-3))
+    model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), 1e-3, 0.9, weight_decay=1e-4))
     count = int(min(max(_OPERATIONS / flops, 2), 32))
     images = torch.randint(0, 256, (count, *shape), dtype=torch.uint8, generator=generator_for(0, "images"))
-    images, labels = images.to(fabric.device), (torch.arange(count) % 10).to(fabric.device)
+    targets = torch.arange(count) % 10
+    shown, draw = images.to(fabric.device), partial(generator_for, 0, "timing")
 
     def step() -> float:
         began = time.perf_counter()
+        ((batch, labels),) = training_batches(images, targets, count, Augmentation(), draw)
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(images), labels)
+        loss = F.cross_entropy(model(batch.to(fabric.device)), labels.to(fabric.device))
         fabric.backward(loss)
         optimizer.step()
         loss.item()  # waits for the device
@@ -46,7 +49,7 @@ def seconds_per_image(
     def look() -> float:
         began = time.perf_counter()
         with torch.inference_mode():
-            float(model(images).sum())
+            float(model(shown).sum())
         return time.perf_counter() - began
 
     before = torch.get_num_threads()

@@ -14,6 +14,7 @@ from scail.datasets.dataset import Found, Split
 from scail.datasets.images.decode import ENDINGS
 from scail.datasets.images.on_disk import table_of_files
 from scail.datasets.omitted import Omitted, unread_in
+from scail.datasets.scan import images_in, is_image
 
 _NO_CLASS = (".", "__MACOSX")
 _TEST_NAMES = ("test", "val", "validation")
@@ -49,6 +50,9 @@ def _of_folder(place: Path, omitted: Omitted, nested: bool) -> tuple[list[Labell
     }
     test = next((inner[name] for name in _TEST_NAMES if name in inner), None)
     if "train" in inner and test is not None:
+        others = [folder for name, folder in inner.items() if name not in ("train", test.name)]
+        below = [str(path) for folder in others for path in sorted(folder.rglob("*")) if is_image(path.name)]
+        omitted.outside += [*images_in(place), *below]
         return _classes_of(inner["train"], omitted, nested), _classes_of(test, omitted, nested)
     return _classes_of(place, omitted, nested), []
 
@@ -58,6 +62,7 @@ def _classes_of(place: Path, omitted: Omitted, nested: bool) -> list[Labelled]:
     folders = [
         folder for folder in sorted(place.iterdir()) if folder.is_dir() and not folder.name.startswith(_NO_CLASS)
     ]
+    omitted.outside += images_in(place)
     if not nested:
         return [
             (path, folder.name)
