@@ -9,6 +9,7 @@ for name in (
     "startup",
     "heads",
     "training",
+    "teachers",
     "evaluation",
     "decoding",
     "reuse",

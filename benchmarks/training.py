@@ -16,13 +16,14 @@ from torch.nn import functional as F
 
 from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
-from scail.networks.network import create_network
+from scail.networks.network import Network, create_network
 from scail.networks.precision import FULL, HALF, quick_bf16
 from scail.runtime.allocation import keep_freed_memory
 from scail.runtime.devices import make_fabric
 from scail.runtime.seeds import generator_for
 from scail.training import Progress, Task
 from scail.training.loop import fit
+from scail.training.losses import BatchLoss, cross_entropy
 
 BATCH, CLASSES = 128, 20
 CASES = (("resnet8", 1, 60), ("resnet8-half", 1, 60), ("resnet32", 1, 30), ("resnet32", 2, 30), ("resnet18-3x3", 1, 8))
@@ -36,7 +37,7 @@ def bare_step(
     network: str, layout: torch.memory_format, images: torch.Tensor, labels: torch.Tensor, half: bool = False
 ) -> Callable[[], None]:
     """The same network's forward, backward and step on one batch that is ready in memory; `half`: in bfloat16."""
-    model = create_network(network, 3, CLASSES, generator_for(1, "network")).train()
+    model = fresh(network).train()
     model.to(memory_format=layout)  # type: ignore[call-overload]
     optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=5e-4, foreach=True)
     pixels = ((images[:BATCH].float() - 128) / 64).contiguous(memory_format=layout)
@@ -52,8 +53,9 @@ def bare_step(
 
 
 def times_of(
-    network: str, images: torch.Tensor, labels: torch.Tensor, precision: str, steps: dict[str, Callable[[], None]]
-) -> dict[str, list[float]]:
+    model: Network, images: torch.Tensor, labels: torch.Tensor, precision: str, steps: dict[str, Callable[[], None]],
+    loss: BatchLoss = cross_entropy,
+) -> dict[str, list[float]]:  # fmt: skip
     """Seconds of each batch of an epoch as the trainers run it, and of bare steps that take turns with its batches.
 
     The epoch crops, mirrors, normalises, computes the loss, steps, and reports. The machine's speed changes within
@@ -74,10 +76,9 @@ def times_of(
             times[name].append(time.perf_counter() - began)
         began = time.perf_counter()
 
-    model = create_network(network, 3, CLASSES, generator_for(1, "network"))
     fabric = make_fabric("cpu", precision)
     task = Task(1, images, labels, CLASSES, None, Augmentation(4), 1, fabric, report=take_turns)
-    fit(model, task, Schedule(epochs=1, lr=0.1, batch_size=BATCH))
+    fit(model, task, Schedule(epochs=1, lr=0.1, batch_size=BATCH), loss)
     return {name: of[1:] for name, of in times.items()}  # the first batch plans its convolutions
 
 
@@ -94,6 +95,11 @@ def shares_of(times: dict[str, list[float]], limit: str) -> str:
     )
 
 
+def fresh(network: str) -> Network:
+    """A network that has learned nothing."""
+    return create_network(network, 3, CLASSES, generator_for(1, "network"))
+
+
 def main(half: bool) -> None:
     """Measure and print."""
     keep_freed_memory()  # as every training process does; the bare limit has it, too
@@ -104,12 +110,12 @@ def main(half: bool) -> None:
         labels = torch.randint(0, CLASSES, (len(images),), generator=draw)
         title = f"{network}, {threads} thread{'s' if threads > 1 else ''}"
         steps = {name: bare_step(network, layout, images, labels) for name, layout in LAYOUTS.items()}
-        times = times_of(network, images, labels, FULL, steps)
+        times = times_of(fresh(network), images, labels, FULL, steps)
         print(f"{title}: {shares_of(times, min(LAYOUTS, key=lambda name: statistics.median(times[name])))}", flush=True)
         if not half:
             continue
         steps = {name: bare_step(network, torch.channels_last, images, labels, name == HALF) for name in (HALF, FULL)}
-        times = times_of(network, images, labels, HALF, steps)
+        times = times_of(fresh(network), images, labels, HALF, steps)
         print(f"{title}, {HALF}: {shares_of(times, HALF)}", flush=True)
         assert sum(times[HALF]) / sum(times["epoch"]) >= LEAST
 

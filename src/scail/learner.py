@@ -27,6 +27,7 @@ from scail.exemplars import (
 )
 from scail.heads import Evidence
 from scail.moments import Moments
+from scail.networks.cosine_linear import CosineLinear
 from scail.networks.int8 import in_int8
 from scail.networks.network import Network
 from scail.training import Progress, Task, Trained, Trainer
@@ -184,8 +185,7 @@ def _evidence(trained: Trained, before: Evidence | None, memory: Memory, moments
     seen = len(memory.exemplars)  # a layer may have rows for classes that are still to come
     labels = torch.cat([trained.new_labels, trained.exemplar_labels])
     if moments is None:
-        weight_CD, bias_C = (p.detach()[:seen].cpu().clone() for p in trained.network.linear.parameters())
-        scores_NC = torch.addmm(bias_C, trained.features_ND, weight_CD.T)
+        weight_CD, bias_C, scores_NC = _layer(trained, seen)
     else:  # no layer: rows without columns
         weight_CD, bias_C, scores_NC = torch.zeros(seen, 0), torch.zeros(seen), torch.zeros(len(labels), seen)
     own_score_C, count_C = _mean_own_score(scores_NC, labels, len(bias_C))
@@ -210,6 +210,16 @@ def _evidence(trained: Trained, before: Evidence | None, memory: Memory, moments
         new_labels_M=labels[new],
         moments=moments,
     )
+
+
+def _layer(trained: Trained, seen: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows and biases of the classes seen, and the scores of all images."""
+    layer = trained.network.linear
+    if isinstance(layer, CosineLinear):
+        with torch.no_grad():
+            return layer.scaled_rows()[:seen], torch.zeros(seen), layer(trained.features_ND)[:, :seen]
+    weight_CD, bias_C = (p.detach()[:seen].cpu().clone() for p in layer.parameters())
+    return weight_CD, bias_C, torch.addmm(bias_C, trained.features_ND, weight_CD.T)
 
 
 def _top_scores(before: Evidence | None, state: int, scores_MC: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from scail.cli.main import main
 from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
 from scail.storage.store import Store
-from scail.training import EndToEnd, FineTune, Interrupted, Joint, Task
+from scail.training import EndToEnd, FineTune, Interrupted, Joint, Lucir, Podnet, Task, Wa
 from tests.forked import Forked
 
 RUN = (
@@ -149,8 +149,18 @@ def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path)
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6 + 6
 
 
+OTHERS = {"e2e": EndToEnd, "lucir": Lucir, "wa": Wa, "podnet": Podnet}
+TWO_STAGES = ("e2e", "podnet")
+
+
 @pytest.mark.parametrize(
-    ("name", "decay"), [("fine_tune", "cosine"), ("fine_tune", "plateau"), ("e2e", "cosine"), ("fine_tune", "summed")]
+    ("name", "decay"),
+    [
+        ("fine_tune", "cosine"),
+        ("fine_tune", "plateau"),
+        ("fine_tune", "summed"),
+        *((name, "cosine") for name in OTHERS),
+    ],
 )
 def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, name, decay):
     from lightning_fabric import Fabric
@@ -164,9 +174,12 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
     trainer = FineTune(Joint("resnet8", schedule), schedule)
     fabric = Fabric(accelerator="cpu", devices=1)
     previous = None
-    if name == "e2e":  # two stages, and a teacher
-        previous = trainer.train(Task(0, images[:20], 0 * labels[:20], 1, None, Augmentation(1), 5, fabric))
-        trainer = EndToEnd(trainer, replace(schedule, epochs=2))
+    if name in OTHERS:  # with a teacher; some have two stages
+        short = replace(schedule, epochs=2)
+        given = {"e2e": (trainer, short), "podnet": ("resnet8", schedule, short)}.get(name, ("resnet8", schedule))
+        other = OTHERS[name](*given)
+        first = Task(0, images[:20], 0 * labels[:20], 1, None, Augmentation(1), 5, fabric)
+        previous, trainer = (trainer if name == "e2e" else other).train(first), other
 
     def train(stop_after: int | None, checkpoint):
         batches = 0
@@ -184,9 +197,9 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
         return trainer.train(task).state_dict()
 
     whole = train(None, None)
-    # Four batches an epoch (three, where micro-batches are summed): within epochs and at their ends; e2e's second stage
+    # Four batches an epoch (three, where micro-batches are summed): within epochs and at their ends; a second stage
     # begins after batch 16.
-    for stop_after in (1, 3, 4, 6, 11) if name != "e2e" else (2, 16, 17, 20):
+    for stop_after in (1, 3, 4, 6, 11) if name not in TWO_STAGES else (2, 16, 17, 20):
         checkpoint = Store(store_dir).checkpoint(f"{stop_after}")
         with pytest.raises(Interrupted):
             train(stop_after, checkpoint)

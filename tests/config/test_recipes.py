@@ -25,6 +25,10 @@ LARGE = {
     "bic_first": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
     "bic": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
     "bic_correction": (200, 0.1, 256, 0.0, "steps", 10, None, (60, 120, 160, 180)),
+    "lucir": (90, 0.1, 128, 1e-4, "steps", 10, None, (30, 60)),
+    "wa": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
+    "podnet": (90, 0.05, 64, 1e-4, "cosine", 10, None, ()),
+    "podnet_classifier": (20, 0.01, 64, 1e-4, "steps", 10, None, ()),
 }
 SMALL = {
     "first": (300, 0.1, 128, 5e-4, "plateau", 10, 60, ()),
@@ -34,6 +38,10 @@ SMALL = {
     "bic_first": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
     "bic": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
     "bic_correction": (200, 0.1, 256, 0.0, "steps", 10, None, (60, 120, 160, 180)),
+    "lucir": (160, 0.1, 128, 5e-4, "steps", 10, None, (80, 120)),
+    "wa": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
+    "podnet": (160, 0.1, 128, 5e-4, "cosine", 10, None, ()),
+    "podnet_classifier": (20, 0.05, 128, 5e-4, "steps", 10, None, ()),
 }
 BIC = {
     "bic_first": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
@@ -60,6 +68,13 @@ def test_paper_has_every_number_of_the_papers_table(experiment, table):
         assert (found.decay, found.divide_by, found.milestones, found.momentum) == (way, divide, milestones, 0.9), name
         assert patience is None or found.patience == patience, name
         assert found.divide_by_state == (name in ("later", "balanced")), name
+
+
+def test_the_weights_of_distillation_terms_are_those_of_their_papers():
+    for dataset, lucir, podnet in (("ilsvrc", (10,), (10, 8)), ("cifar100", (5,), (1, 3))):
+        found = paper(dataset).recipe.schedules
+        assert (found["lucir"].distillation, found["podnet"].distillation) == (lucir, podnet)
+        assert found["wa"].distillation == found["podnet_classifier"].distillation == ()
 
 
 def test_network_size_and_order_of_the_papers_recipe():
@@ -190,7 +205,9 @@ def test_everything_of_a_schedule_can_be_set():
     for field in fields(Schedule):  # none is left out
         text = {
             "decay": "cosine", "milestones": "1+2", "divide_by_state": "no", "momentum": "0.5", "gain": "0.5",
-            "sum_micro_batches": "no",
+            "sum_micro_batches": "no", "distillation": "1+2",
         }.get(field.name, "3")  # fmt: skip
         changed = experiment_of(RunOptions(schedule=f"later.{field.name}={text}")).recipe.schedules["later"]
-        assert str(getattr(changed, field.name)).lower() in (text, "(1, 2)", "false", "3.0")
+        assert str(getattr(changed, field.name)).lower() in (
+            text, "(1, 2)", "(1.0, 2.0)", "false", "3.0",
+        )  # fmt: skip

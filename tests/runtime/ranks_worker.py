@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from scail.config import Experiment, Schedule
 from scail.config.recipes import quick
 from scail.datasets import load_dataset
 from scail.datasets.images.batches import Augmentation
+from scail.networks.cosine_linear import CosineLinear
 from scail.networks.network import Network, create_network, extract_features
 from scail.runtime import ranks as ranks_module
 from scail.runtime.devices import fabric_of, joined
@@ -30,12 +32,15 @@ from scail.training.distill import sigmoid_loss
 from scail.training.end_to_end import distilled_cross_entropy
 from scail.training.loop import fit
 from scail.training.losses import cross_entropy
+from scail.training.lucir import rebalanced_loss
+from scail.training.podnet import held_loss
+from scail.training.wa import never_negative
 
 # 34 images in batches of 16: the last one has two images, and the third rank none of them.
 SCHEDULE = Schedule(epochs=2, lr=0.1, batch_size=16, weight_decay=1e-3, decay="cosine")
 STILL = replace(SCHEDULE, lr=1e-12, weight_decay=0.0)  # nothing moves but running statistics
 SUMMED = replace(SCHEDULE, micro_batch=2, sum_micro_batches=True)
-LOSSES = ("cross_entropy", "distilled", "sigmoid", "bias_aware")
+LOSSES = ("cross_entropy", "distilled", "sigmoid", "bias_aware", "clipped", "rebalanced", "held")
 
 
 def experiment_of(count: int) -> Experiment:
@@ -65,10 +70,24 @@ def trained(fabric: Any, ranks: Ranks, loss: str, network: Network, schedule: Sc
         "distilled": partial(distilled_cross_entropy, teacher),
         "sigmoid": partial(sigmoid_loss, teacher, 2, True),
         "bias_aware": partial(bias_aware_loss, teacher, 0.5),
+        "clipped": partial(bias_aware_loss, teacher, 0.5),
+        "rebalanced": partial(rebalanced_loss, teacher, 2, 5.0, 2.0),
+        "held": partial(held_loss, create_network("mlp", 1, 2, generator_for(1, "teacher")).eval(), 1.0, 3.0),
     }
     task = Task(0, images_of(34), torch.arange(34) % 4, 4, None, Augmentation(1), 7, fabric, ranks=ranks)
-    fit(network, task, schedule, losses[loss])
+    with never_negative(network.linear) if loss == "clipped" else nullcontext():
+        fit(network, task, schedule, losses[loss])
     return {name: value.clone() for name, value in network.state_dict().items()}
+
+
+def network_for(loss: str) -> Network:
+    """What is trained with this loss: nothing with batch norm."""
+    network = create_network("mlp", 1, 4, generator_for(0, "network")) if loss == "held" else plain_network(4)
+    if loss in ("rebalanced", "held"):
+        layer = CosineLinear(network.feature_size, 4, 3 if loss == "held" else 1).drawn(generator_for(0, "layer"))
+        layer.hold(2)
+        network.linear = layer
+    return network
 
 
 def with_batch_norm() -> Network:
@@ -82,7 +101,7 @@ def main(out: Path, count: int) -> None:
         fabric, found = fabric_of(experiment.machine), dict[str, Any]()
         torch.set_num_threads(1)
         for loss in LOSSES:
-            found[loss] = trained(fabric, ranks, loss, plain_network(4))
+            found[loss] = trained(fabric, ranks, loss, network_for(loss))
         found["batch_norm"] = trained(fabric, ranks, "cross_entropy", with_batch_norm())
         found["statistics"] = trained(fabric, ranks, "cross_entropy", with_batch_norm(), STILL)
         found["micro"] = trained(fabric, ranks, "cross_entropy", plain_network(4), replace(SCHEDULE, micro_batch=2))

@@ -18,7 +18,16 @@ from scail.networks.network import extract_features
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
 from tests.forked import Forked
-from tests.runtime.ranks_worker import LOSSES, STILL, images_of, main, plain_network, trained, with_batch_norm
+from tests.runtime.ranks_worker import (
+    LOSSES,
+    STILL,
+    images_of,
+    main,
+    network_for,
+    plain_network,
+    trained,
+    with_batch_norm,
+)
 
 COUNT = 3
 
@@ -94,8 +103,8 @@ def test_images_on_disk_are_shared_out_alike(tmp_path):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gradients_are_those_of_the_whole_batch_for_every_loss(found, loss):
     """Without batch norm three ranks end where one process does, up to rounding: unequal and empty parts included."""
-    alone = trained(Fabric(accelerator="cpu", devices=1), ALONE, loss, plain_network(4))
-    begin = plain_network(4).state_dict()
+    alone = trained(Fabric(accelerator="cpu", devices=1), ALONE, loss, network_for(loss))
+    begin = network_for(loss).state_dict()
     for name, value in alone.items():
         torch.testing.assert_close(found[0][loss][name], value, rtol=1e-4, atol=1e-6)
         if "weight" in name:

@@ -696,13 +696,14 @@ FT_HEADS = {
     "ft_slda", "ft_ridge", "duet",
 }  # fmt: skip
 WITHOUT_MEMORY = ("lwf", "ft_nomem", "full", "ncm", "slda", "ridge", "ranpac", "fetril")  # or the same with any
+THE_FIELD = ("lucir", "lucir_mc", "wa", "podnet")
 RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
 
 
 def test_every_method_has_the_selection_of_its_own_paper_and_ft_both(tiny):
     expected = dict.fromkeys(FT_HEADS, (HERDING, RANDOM))
     expected |= dict.fromkeys(("ft_bal", "deesil", "er", "gdumb"), (RANDOM,))
-    expected |= dict.fromkeys(("icarl", "ft_distill", "icarl_duet", "bic", "e2e"), (HERDING,))
+    expected |= dict.fromkeys(("icarl", "ft_distill", "icarl_duet", "bic", "e2e", *THE_FIELD), (HERDING,))
     expected |= dict.fromkeys(WITHOUT_MEMORY, (NONE,))
     assert places_by_method(tiny) == expected
 
@@ -717,7 +718,7 @@ def test_a_selection_that_is_asked_for_holds_for_every_method_with_a_memory(tiny
 def test_without_a_memory_there_is_one_trajectory_per_trainer_and_none_that_needs_exemplars(tiny):
     found = places_by_method(tiny.but(memory=0))
     left_out = {"ft_nem", "ft_bal", "icarl", "bic", "e2e", "ft_slda", "ft_ridge", "duet", "icarl_duet", "er", "gdumb"}
-    assert set(METHODS) - set(found) == left_out
+    assert set(METHODS) - set(found) == left_out | set(THE_FIELD)
     assert all(places == (NONE,) for places in found.values())
     trainers = [one.trainer for one in trajectories_in(settle(tiny.but(memory=0)))]
     assert sorted(trainers) == ["distill", "fine_tune", "frozen", "frozen_random", "frozen_svm", "joint"]

@@ -61,7 +61,7 @@ class Costs:
             _, height, width = self.trajectory.configuration.dataset.shape
             whole, linear = describe_network(network, height, width), network.linear
             self._backbone = {
-                "parameters": whole["parameters"] - linear.weight.numel() - linear.bias.numel(),
+                "parameters": whole["parameters"] - sum(p.numel() for p in linear.parameters()),
                 "flops": whole["flops"] - 2 * linear.weight.numel(),
             }
         return self._backbone

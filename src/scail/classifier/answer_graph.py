@@ -109,7 +109,7 @@ def _odds(made: Piece, scores: str, odds: Odds) -> str:
 def _scores(made: Piece, head: LinearHead) -> str:
     """1 x C."""
     classes, past = len(head.bias_C), head.past
-    scores = _linear(made, _unit(made) if head.unit_features else _FEATURES, head.weight_CD, head.bias_C)
+    scores = _linear_scores(made, head)
     if head.past_factor_P is not None and past:
         factor_C = torch.cat([head.past_factor_P.cpu(), torch.ones(classes - past)])
         best = made.node("ArgMax", scores, axis=1, keepdims=1)
@@ -125,6 +125,18 @@ def _scores(made: Piece, head: LinearHead) -> str:
             "Add", scores, made.node("ScatterElements", made.value(closed, np.float32), chosen, opened, axis=1)
         )
     return scores
+
+
+def _linear_scores(made: Piece, head: LinearHead) -> str:
+    """1 x C, as `LinearHead.linear_scores` computes them."""
+    features = _unit(made) if head.unit_features else _FEATURES
+    if head.proxies == 1:
+        return _linear(made, features, head.weight_CD, head.bias_C)
+    products = made.node("MatMul", features, _fixed(made, head.weight_CD.T))
+    each = made.node("Reshape", products, made.value([1, len(head.bias_C), head.proxies], np.int64))
+    weighted = made.node("Mul", each, made.node("Softmax", each, axis=2))
+    mean = made.node("ReduceSum", weighted, made.value([2], np.int64), keepdims=0)
+    return made.node("Add", made.node("Mul", mean, made.value([head.scale], np.float32)), _fixed(made, head.bias_C))
 
 
 def _top(made: Piece, scores: str, count: int) -> str:

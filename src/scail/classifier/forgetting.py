@@ -14,6 +14,7 @@ from scail.exemplars import Memory
 from scail.heads import Evidence
 from scail.learner import Learned
 from scail.moments import Moments
+from scail.networks.cosine_linear import CosineLinear
 from scail.networks.network import Network, empty_linear
 
 TRACES = (
@@ -131,8 +132,11 @@ def _without_images(kept: Kept, label: int) -> Kept:
 
 def _without_row(network: Network, label: int) -> Network:
     network = network.clone()
+    left = _others(network.linear.out_features, label)
+    if isinstance(network.linear, CosineLinear):
+        network.linear = network.linear.only(left)
+        return network
     weight, bias = (p.detach() for p in network.linear.parameters())
-    left = _others(len(bias), label)
     linear = empty_linear(network.feature_size, len(left))
     with torch.no_grad():
         linear.weight.copy_(weight[left])

@@ -161,12 +161,13 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     """Change anything of the recipe's trainings. Example: later.lr=0.05,distill.epochs=40,later.divide_by_state=no.
     NAME is the training. first: state 0, and Full. later: fine tuning after state 0.
     balanced: the last step of FT^BAL and E2E. distill: iCaRL, FT^distill, iCaRL^duet and LwF.
-    bic-first, bic and bic-correction: BiC's state 0, later states, and second stage.
+    bic-first, bic and bic-correction: BiC's state 0, later states, and second stage. lucir, wa, podnet: these methods;
+    podnet-classifier: PODNet's last step.
     WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience, weight_decay_states or
     micro_batch; passes, window: numbers of images; gain: a share; divide_by_state, sum_micro_batches: yes or no;
     backbone_rate: 0.1 lets all but the linear layer learn at a tenth of the rate, so that features move less;
-    milestones: epochs with a plus between, as 30+60; decay: plateau, steps, cosine or settle, which ends when the loss
-    no longer falls."""
+    milestones: epochs with a plus between, as 30+60; distillation: weights of its terms, as 1+3; decay: plateau, steps,
+    cosine or settle, which ends when the loss no longer falls."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer, a row being the weights of one class.
     Without this, each state begins a new layer."""
@@ -298,6 +299,10 @@ _VALUES: dict[Any, tuple[Callable[[str], Any], str]] = {
     "milestones": (
         lambda text: tuple(int(epoch) for epoch in text.split("+") if epoch),
         "epochs with a plus between, as 30+60",
+    ),
+    "distillation": (
+        lambda text: tuple(float(weight) for weight in text.split("+") if weight),
+        "weights with a plus between, as 1+3",
     ),
 }
 """How the values of a schedule are read, by kind or by name, and what is expected."""

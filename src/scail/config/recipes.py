@@ -46,6 +46,10 @@ def settling(epochs: int, passes: int, batch_size: int = 32) -> Schedules:
         bic_first=first,
         bic=replace(first, weight_decay=2e-4, gain=0.01),
         bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
+        lucir=replace(first, gain=0.01),
+        wa=replace(first, weight_decay=2e-4, gain=0.01),
+        podnet=replace(first, gain=0.01),
+        podnet_classifier=replace(first, lr=0.05),
     )
 
 
@@ -76,6 +80,10 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         bic_first=first,
         bic=replace(first, epochs=10, weight_decay=2e-4),
         bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
+        lucir=replace(first, epochs=10),
+        wa=replace(first, epochs=10, weight_decay=2e-4),
+        podnet=replace(first, epochs=10),
+        podnet_classifier=replace(first, epochs=10),
     )
     recipe = Recipe(name="split-mnist", network="mlp", padding=0, schedules=schedules)
     stream = StreamSettings(states=5, class_order="given")
@@ -97,6 +105,10 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         bic_first=first,
         bic=replace(first, weight_decay=2e-4),
         bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
+        lucir=first,
+        wa=replace(first, weight_decay=2e-4),
+        podnet=first,
+        podnet_classifier=replace(first, lr=0.005),
     )
     small = dataset in SMALL_IMAGES
     network, _, _ = PRETRAINED_NETWORK.partition("@")
@@ -114,6 +126,7 @@ def paper(dataset: str = "glyphs") -> Experiment:
     bic, correction = _bic_as_public()
     plateau = Schedule(epochs=35, lr=0.1, batch_size=256, weight_decay=1e-4, patience=5, divide_by_state=True)
     schedules = Schedules(
+        _field_large(),
         first=Schedule(epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, patience=10),
         later=plateau,
         balanced=replace(plateau, epochs=15, lr=0.01),
@@ -179,6 +192,7 @@ def _paper_small(dataset: str) -> Experiment:
     bic, correction = _bic_as_public()
     plateau = Schedule(epochs=60, lr=0.1, batch_size=128, patience=15, divide_by_state=True)
     schedules = Schedules(
+        _field_small(),
         first=Schedule(epochs=300, lr=0.1, batch_size=128, patience=60),
         later=plateau,
         balanced=replace(plateau, epochs=30, lr=0.01),
@@ -190,6 +204,32 @@ def _paper_small(dataset: str) -> Experiment:
         bic_correction=correction,
     )
     return _of_paper(dataset, Recipe(name="paper", network="resnet18-3x3", schedules=schedules), None)
+
+
+def _field_large() -> dict[str, Schedule]:
+    """What came after the paper, each as in its own paper for ImageNet."""
+    lucir = Schedule(
+        epochs=90, lr=0.1, batch_size=128, weight_decay=1e-4, decay="steps", milestones=(30, 60), distillation=(10.0,)
+    )
+    podnet = Schedule(epochs=90, lr=0.05, batch_size=64, weight_decay=1e-4, decay="cosine", distillation=(10.0, 8.0))
+    return {
+        "lucir": lucir,
+        "wa": replace(lucir, epochs=100, batch_size=256, decay="steps", milestones=(30, 60, 80, 90), distillation=()),
+        "podnet": podnet,
+        "podnet_classifier": replace(podnet, epochs=20, lr=0.01, decay="steps", distillation=()),
+    }
+
+
+def _field_small() -> dict[str, Schedule]:
+    """What came after the paper, each as in its own paper for CIFAR-100."""
+    lucir = Schedule(epochs=160, lr=0.1, batch_size=128, decay="steps", milestones=(80, 120), distillation=(5.0,))
+    podnet = Schedule(epochs=160, lr=0.1, batch_size=128, decay="cosine", distillation=(1.0, 3.0))
+    return {
+        "lucir": lucir,
+        "wa": replace(lucir, epochs=250, weight_decay=2e-4, milestones=(100, 150, 200), distillation=()),
+        "podnet": podnet,
+        "podnet_classifier": replace(podnet, epochs=20, lr=0.05, decay="steps", distillation=()),
+    }
 
 
 def _of_paper(dataset: str, recipe: Recipe, image_size: int | None) -> Experiment:
@@ -216,6 +256,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     pace = 0.1 if started else 1.0
     base = settling(epochs=150, passes=max(50_000, (16 if small else 30) * images), batch_size=32 if small else 64)
     rates = {"first": 0.1, "later": 0.05, "balanced": 0.005, "distill": 2.0, "bic_first": 0.1, "bic": 0.05}
+    rates |= {"lucir": 0.1, "wa": 0.1, "podnet": 0.1, "podnet_classifier": 0.05}
     schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
     if not small:
         schedules = schedules.but((name, "weight_decay", 1e-4) for name in rates if name != "distill")

@@ -47,6 +47,9 @@ class Schedule:
     them is dropped; and the plateau is judged by the last one's loss."""
     backbone_rate: float = 1.0
     """The backbone learns at so many times the rate of the linear layer: below 1, features move less."""
+    distillation: tuple[float, ...] = ()
+    """Weights of the terms that hold on to the previous network, in the order in which their trainer names them; none:
+    its own."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -80,6 +83,8 @@ class Schedule:
             )
         if not 0 < self.backbone_rate < float("inf"):
             raise ValueError(f"backbone rate is {self.backbone_rate}, expected a number above 0, as 0.1")
+        if any(not 0 <= weight < float("inf") for weight in self.distillation):
+            raise ValueError(f"distillation is {self.distillation}, expected weights of 0 or more")
 
     def most_epochs(self, images: int) -> int:
         """How many epochs a training on so many images takes at most: one, where already that is too much.
@@ -93,13 +98,27 @@ class Schedule:
         """settle: over how many epochs of so many images the loss is looked at."""
         return max(1, self.patience, -(-self.window // max(1, images)))
 
+    def weights(self, own: tuple[float, ...]) -> tuple[float, ...]:
+        """The weights of a trainer's distillation terms, where these are its own; an error if there are others.
+
+        >>> Schedule(epochs=1, lr=0.1, batch_size=32, distillation=(10.0,)).weights((5.0,))
+        (10.0,)
+        """
+        if self.distillation and len(self.distillation) != len(own):
+            raise ValueError(
+                f"distillation has {len(self.distillation)} weights, expected {len(own)}, as "
+                f"{'+'.join(f'{weight:g}' for weight in own)}"
+            )
+        return self.distillation or own
+
     def record(self) -> dict[str, Any]:
         """Every value by name, as keys of states and files have it; what 0.1 did not have, where it says something."""
         return {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
 
 
-_LATER = {
+_LATER: dict[str, Any] = {
     "passes": 0, "gain": 0.0, "window": 0, "micro_batch": 0, "sum_micro_batches": False, "backbone_rate": 1.0,
+    "distillation": (),
 }  # fmt: skip
 """Values that schedules did not have in version 0.1, with what a record means that does not name them."""
 

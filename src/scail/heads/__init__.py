@@ -13,8 +13,10 @@ from scail.heads.il2m import il2m
 from scail.heads.init import ft_init, ft_init_l2
 from scail.heads.l2 import ft_l2
 from scail.heads.linear_head import LinearHead
+from scail.heads.lucir import lucir, lucir_mc
 from scail.heads.ncm import ncm, ncm_left_out
 from scail.heads.nem import ft_nem
+from scail.heads.podnet import podnet
 from scail.heads.prior import prior
 from scail.heads.ridge import ridge, ridge_left_out
 from scail.heads.scail import scail, scale_past_weights
@@ -26,6 +28,7 @@ from scail.moments import Moments
 
 __all__ = [
     "Evidence", "LinearHead", "Moments", "bic", "duet", "evidence_of", "fetril", "ft", "ft_init", "ft_init_l2", "ft_l2",
-    "ft_nem", "ft_ridge", "ft_slda", "ft_wa", "icarl_duet", "il2m", "ncm", "ncm_left_out", "prior", "ridge",
-    "ridge_left_out", "scail", "scale_past_weights", "siw", "siw_mc", "slda", "slda_left_out", "svm", "tau_norm",
+    "ft_nem", "ft_ridge", "ft_slda", "ft_wa", "icarl_duet", "il2m", "lucir", "lucir_mc", "ncm", "ncm_left_out",
+    "podnet", "prior", "ridge", "ridge_left_out", "scail", "scale_past_weights", "siw", "siw_mc", "slda",
+    "slda_left_out", "svm", "tau_norm",
 ]  # fmt: skip

@@ -28,10 +28,18 @@ class LinearHead:
     past: int = 0
     past_factor_P: Tensor | None = None
     """Factors on the scores of past classes, applied to images for which a new class has the highest score."""
+    proxies: int = 1
+    """So many rows for each class, one after the other (C * proxies x D). Its score is the mean of their products;
+    they weigh the more, the larger they are (softmax)."""
+    scale: float = 1.0
+    """With several rows for each class: what this mean is multiplied by."""
 
     def linear_scores(self, features_ND: Tensor) -> Tensor:
         """N x C scores before candidates are chosen."""
         features_ND = F.normalize(features_ND, dim=1) if self.unit_features else features_ND
+        if self.proxies > 1:
+            each_NCK = (features_ND @ self.weight_CD.T).view(len(features_ND), len(self.bias_C), self.proxies)
+            return self.bias_C + self.scale * (each_NCK * each_NCK.softmax(2)).sum(2)
         return torch.addmm(self.bias_C, features_ND, self.weight_CD.T)
 
     def scores(self, features_ND: Tensor) -> Tensor:

@@ -104,6 +104,22 @@ METHODS: dict[str, Method] = {
         "GDumb", "in each state a new network, trained on a balanced memory alone", heads.ft, "from_memory", "random",
         needs_exemplars=True, in_paper=False,
     ),
+    "lucir": Method(
+        "LUCIR", "angles, features held, exemplars kept apart from new classes", heads.lucir, "lucir",
+        "herding", needs_exemplars=True, in_paper=False,
+    ),
+    "lucir_mc": Method(
+        "LUCIR^mc", "LUCIR, past scores calibrated by mean scores", heads.lucir_mc, "lucir", "herding",
+        needs_exemplars=True, in_paper=False,
+    ),
+    "wa": Method(
+        "WA", "distillation, then new rows made as long as past ones", heads.ft, "wa", "herding", needs_exemplars=True,
+        in_paper=False,
+    ),
+    "podnet": Method(
+        "PODNet", "several rows a class; pooled maps inside the network held", heads.podnet, "podnet", "herding",
+        needs_exemplars=True, in_paper=False,
+    ),
     "deesil": Method(
         "DeeSIL", "frozen network, a linear SVM for each class", heads.svm, "frozen_svm", "random",
         carried=("svm_weight", "svm_bias"),

@@ -80,11 +80,11 @@ def _options_of(where: str, head: Callable[..., object], method: Method) -> dict
 def check_scores(where: str, label: str, head: LinearHead, classes: int, features_ND: Tensor) -> Tensor:
     """The head's scores; an error at `where` unless there is one for each image and class, a number."""
     weight, bias = tuple(head.weight_CD.shape), tuple(head.bias_C.shape)
-    expected = (classes, features_ND.shape[1])
-    if weight != expected or bias != expected[:1]:
+    expected = (classes * head.proxies, features_ND.shape[1])
+    if weight != expected or bias != (classes,):
         raise ValueError(
             f"{where}: the head of {label} has weight {weight} and bias {bias} for {classes} classes and "
-            f"{expected[1]} features; expected {expected} and {expected[:1]}"
+            f"{expected[1]} features; expected {expected} and {(classes,)}"
         )
     scores = head.scores(features_ND.to(head.weight_CD.dtype))
     if scores.isnan().any() or (scores == torch.inf).any() or (scores == -torch.inf).all(1).any():

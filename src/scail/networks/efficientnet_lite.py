@@ -118,28 +118,40 @@ class EfficientNetLite(nn.Module):
     With `side`, images are scaled to side x side pixels first. Grey images are taken as three equal channels.
     """
 
+    shows_maps = True
+
     def __init__(self, scaling: Scaling, side: int | None = None) -> None:
         super().__init__()
         self.side = side
         self.stem = ConvNorm(3, _STEM, 3, 2)
         blocks, inputs = [], _STEM
+        self.ends = set[int]()
         for n, stage in enumerate(_STAGES):
             outputs = scaled_width(stage.width, scaling.width)
             at_an_end = n in (0, len(_STAGES) - 1)  # these two stages are never deeper
             for b in range(stage.repeats if at_an_end else scaled_depth(stage.repeats, scaling.depth)):
                 blocks.append(MobileBlock(inputs, outputs, stage.kernel, 1 if b else stage.stride, stage.expand))
                 inputs = outputs
+            self.ends.add(len(blocks) - 1)
         self.blocks = nn.Sequential(*blocks)
         self.head = ConvNorm(inputs, _HEAD)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """N x 1 or 3 x H x W -> N x D."""
+    def forward(self, x: Tensor, maps: list[Tensor] | None = None) -> Tensor:
+        """N x 1 or 3 x H x W -> N x D; what each stage of blocks gives goes into `maps`."""
         if self.side is not None:
             x = F.interpolate(x, (self.side, self.side), mode="bilinear", align_corners=False)
         if x.shape[1] == 1:
             x = x.expand(-1, 3, -1, -1)
-        x = self.head(self.blocks(self.stem(x)))
+        x = self.head(self.blocks(self.stem(x)) if maps is None else self._showing(self.stem(x), maps))
         return x.mean((2, 3))
+
+    def _showing(self, x: Tensor, maps: list[Tensor]) -> Tensor:
+        """What all blocks give; what each stage gives goes into `maps`."""
+        for n, block in enumerate(self.blocks):
+            x = block(x)
+            if n in self.ends:
+                maps.append(x)
+        return x
 
 
 def scaled_width(width: int, factor: float) -> int:

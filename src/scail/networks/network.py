@@ -9,12 +9,14 @@ import copy
 import math
 import re
 from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 
 from scail.datasets.dataset import Images
 from scail.datasets.images.batches import centre_batches
+from scail.networks.cosine_linear import CosineLinear, cosine_linear_from
 from scail.networks.efficientnet_lite import (
     EFFICIENTNETS,
     LEAST_SIDE,
@@ -37,6 +39,17 @@ def network_version(name: str) -> int:
     return _LITE_VERSION if lite_name(name) else NETWORK_VERSION
 
 
+class Inside(NamedTuple):
+    """What one pass shows of a network beside its scores."""
+
+    scores_NC: Tensor
+    features_ND: Tensor
+    scale: Tensor
+    """Of a layer that goes by angles: what its similarities are multiplied by. Else 1."""
+    maps: list[Tensor]
+    """Where they were asked for: N x channels x H x W after each stage of the backbone."""
+
+
 class Network(nn.Module):
     """uint8 images -> normalise -> backbone -> D features -> linear layer -> C raw scores."""
 
@@ -49,20 +62,26 @@ class Network(nn.Module):
         self.register_buffer("mean", torch.zeros(channels))
         self.register_buffer("std", torch.ones(channels))
         self.backbone = backbone
-        self.linear = empty_linear(feature_size, num_classes)
+        self.linear: nn.Linear = empty_linear(feature_size, num_classes)
         self.int8: bytes | None = None
         """An ONNX graph in whole numbers of 8 bits whose features stand for its own; see `networks.int8`."""
 
-    def features(self, images: Tensor) -> Tensor:
-        """N x D features of N uint8 images."""
+    def features(self, images: Tensor, maps: list[Tensor] | None = None) -> Tensor:
+        """N x D features of N uint8 images; the map after each stage of the backbone goes into `maps`."""
         pixels = (images.float() - self.mean[:, None, None]) / self.std[:, None, None]
-        features: Tensor = self.backbone(pixels.contiguous(memory_format=torch.channels_last))
+        pixels = pixels.contiguous(memory_format=torch.channels_last)
+        features: Tensor = self.backbone(pixels) if maps is None else self.backbone(pixels, maps)
         return features
 
-    def forward(self, images: Tensor) -> Tensor:
-        """N x C raw scores of N uint8 images."""
-        scores: Tensor = self.linear(self.features(images))
-        return scores
+    def forward(self, images: Tensor, inside: Literal["", "features", "maps"] = "") -> Tensor | Inside:
+        """N x C raw scores of N uint8 images; where it is asked for, with what is inside: features, or maps too."""
+        maps = list[Tensor]()
+        features = self.features(images, maps if inside == "maps" else None)
+        scores: Tensor = self.linear(features)
+        if not inside:
+            return scores
+        scale = self.linear.scale if isinstance(self.linear, CosineLinear) else torch.ones(())
+        return Inside(scores, features, scale, maps)
 
     def recreate_linear(self, num_classes: int, generator: Generator, keep_past: bool = False) -> None:
         """A fresh linear layer for `num_classes`; with `keep_past` the rows of the past classes stay as they are."""
@@ -240,11 +259,19 @@ def blank_network(name: str, channels: int, num_classes: int = 1) -> Network:
     return create_network(name, channels, num_classes, generator_for(0, "overwritten"))
 
 
+def classes_of(tensors: Mapping[str, Tensor]) -> int:
+    """How many classes the layer is for, in the weights of a network."""
+    per_class = tensors.get("linear.weight" if "linear.scale" in tensors else "linear.bias")
+    return per_class.shape[0] if per_class is not None and per_class.ndim else 0
+
+
 def network_from(name: str, channels: int, tensors: Mapping[str, Tensor]) -> Network:
     """The network of this name with these weights, ready to be used; a ValueError if they are those of another."""
-    network = blank_network(name, channels, max(1, len(tensors.get("linear.bias", ()))))
+    network = blank_network(name, channels, max(1, classes_of(tensors)))
     try:
+        if "linear.scale" in tensors:
+            network.linear = cosine_linear_from(tensors, network.feature_size)
         network.load_state_dict(dict(tensors))
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise ValueError(f"not the weights of {name} ({str(error)[:200]})") from error
     return network.eval()

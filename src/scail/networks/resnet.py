@@ -60,6 +60,8 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     """Stages of blocks, each but the first halving the image and widening; then the mean over the image."""
 
+    shows_maps = True
+
     def __init__(self, channels: int, layout: Layout) -> None:
         super().__init__()
         depths, widths = layout.depths, layout.widths
@@ -77,11 +79,13 @@ class ResNet(nn.Module):
             stages.append(nn.Sequential(*blocks))
         self.stages = nn.ModuleList(stages)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """N x channels x H x W -> N x D."""
+    def forward(self, x: Tensor, maps: list[Tensor] | None = None) -> Tensor:
+        """N x channels x H x W -> N x D; what each stage gives goes into `maps`."""
         x = self.maxpool(F.relu(self.bn1(self.conv1(x)), inplace=True))
         for stage in self.stages:
             x = stage(x)
+            if maps is not None:
+                maps.append(x)
         return x.mean((2, 3))
 
 

@@ -11,9 +11,12 @@ from scail.training.frozen_random import FrozenRandom
 from scail.training.frozen_svm import FrozenSvm
 from scail.training.joint import Joint
 from scail.training.loop import TrainingDiverged
+from scail.training.lucir import Lucir
+from scail.training.podnet import Podnet
 from scail.training.replay import Replay
 from scail.training.task import Interrupted, Progress, Task, Trained
 from scail.training.trainer import Trainer, trainer_of
+from scail.training.wa import Wa
 
 TRAINERS: dict[str, type[Trainer]] = {
     "fine_tune": FineTune,
@@ -27,11 +30,14 @@ TRAINERS: dict[str, type[Trainer]] = {
     "frozen": Frozen,
     "frozen_random": FrozenRandom,
     "joint": Joint,
+    "lucir": Lucir,
+    "wa": Wa,
+    "podnet": Podnet,
 }
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
     "TRAINERS", "Balanced", "Bic", "Distill", "EndToEnd", "FineTune", "FromMemory", "Frozen", "FrozenRandom",
-    "FrozenSvm", "Interrupted", "Joint", "Progress", "Replay", "Task", "Trained", "Trainer", "TrainingDiverged",
-    "trainer_of",
+    "FrozenSvm", "Interrupted", "Joint", "Lucir", "Podnet", "Progress", "Replay", "Task", "Trained", "Trainer",
+    "TrainingDiverged", "Wa", "trainer_of",
 ]  # fmt: skip

@@ -60,8 +60,7 @@ class Balanced(Trainer):
         found = self.fine_tune.passes(state, counts, past, budget)
         if state == 0:
             return found
-        few = sum(min(count, _each(budget[0], past)) for count in counts)
-        return found + few * self.schedule.most_epochs(few)
+        return found + balanced_passes(self.schedule, counts, past, budget[0])
 
     def settings(self, state: int) -> dict[str, object]:
         """Fine tuning's settings, and those of the balanced step."""
@@ -74,6 +73,12 @@ class Balanced(Trainer):
 def _each(budget: int, past: int) -> int:
     """How many images of a class take part in the balanced step."""
     return max(1, budget // past)
+
+
+def balanced_passes(schedule: Schedule, counts: Sequence[int], past: int, budget: int) -> int:
+    """How many images the balanced step goes through at most, of so many of each class."""
+    few = sum(min(count, _each(budget, past)) for count in counts)
+    return few * schedule.most_epochs(few)
 
 
 def balanced_rows(task: Task) -> Tensor:

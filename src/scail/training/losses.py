@@ -6,12 +6,13 @@ Shapes: N images, C outputs of which the first P are of past classes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from scail.networks.network import Network
+from scail.networks.network import Inside, Network
 
 TEMPERATURE = 2.0
 
@@ -34,6 +35,13 @@ def teacher_scores(teacher: Network, images: Tensor) -> Tensor:
     """N x P raw scores of the previous network."""
     scores: Tensor = teacher(images)
     return scores
+
+
+@torch.no_grad()
+def teacher_inside(teacher: Network, images: Tensor, inside: Literal["features", "maps"]) -> Inside:
+    """What the previous network shows of itself."""
+    found: Inside = teacher(images, inside=inside)
+    return found
 
 
 def distillation_loss(scores_NP: Tensor, teacher_NP: Tensor, temperature: float = TEMPERATURE) -> Tensor:

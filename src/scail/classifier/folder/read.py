@@ -27,7 +27,7 @@ from scail.heads.evidence import TENSORS
 from scail.learner import Learned
 from scail.moments import Moments
 from scail.networks.int8 import check_int8_graph
-from scail.networks.network import Network, network_from
+from scail.networks.network import Network, classes_of, network_from
 from scail.training.trainer import check_shapes
 
 _MOST_TENSORS = 16 * 2**30
@@ -114,7 +114,7 @@ def _read(
     except ValueError as error:
         raise DamagedModel(f"{root}: {error}") from error
     moments = Moments.carried_in(carried)
-    evidence = _evidence(root, tensors, manifest, network.feature_size, kept[0].memory, moments)
+    evidence = _evidence(root, tensors, manifest, network, kept[0].memory, moments)
     return Model(
         settings=settings,
         classes=tuple(one.name for one in classes),
@@ -169,7 +169,7 @@ def _tensors(root: Path, file: TensorFile) -> dict[str, Tensor]:
 
 def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Network:
     settings, classes = manifest.settings, len(manifest.classes)
-    if not settings.trainer.frozen and weights.get("linear.bias", torch.empty(0)).shape != (classes,):
+    if not settings.trainer.frozen and classes_of(weights) != classes:
         raise DamagedModel(f"{root / manifest.network.name}: its layer is not one for {classes} classes")
     try:
         name = settings.experiment.recipe.network
@@ -239,7 +239,7 @@ def _evidence(
     root: Path,
     tensors: Mapping[str, Tensor],
     manifest: Manifest,
-    feature_size: int,
+    network: Network,
     memory: Memory,
     moments: Moments | None,
 ) -> Evidence:
@@ -251,8 +251,9 @@ def _evidence(
     firsts = [one.first_state for one in manifest.classes]
     count, states = len(firsts), firsts[-1] + 1
     kept, new = len(memory), len(evidence.new_labels_M)
-    expected: dict[str, Sequence[int]] = {"C": (count,), "CD": (count, feature_size), "S": (states,), "E": (kept,)}
-    expected |= {"ED": (kept, feature_size), "M": (new,), "MD": (new, feature_size)}
+    width, size = network.linear.in_features, network.feature_size
+    expected: dict[str, Sequence[int]] = {"C": (count,), "CD": (count, width), "S": (states,), "E": (kept,)}
+    expected |= {"ED": (kept, size), "M": (new,), "MD": (new, size)}
     if moments is not None:
         expected["CD"] = (count, 0)  # a frozen network has no layer
     for name in TENSORS:

@@ -1,0 +1,95 @@
+"""Trainers with a teacher against the bare limit of their own passes: forward, backward, step; the teacher's forward.
+
+The bare step has a batch ready in memory, and cross-entropy for a loss. So what a trainer's own terms cost counts
+against it, as cropping and mirroring do. In 32 bits, on one thread.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch.nn import functional as F
+
+from benchmarks.training import BATCH, CLASSES, fresh, shares_of, times_of
+from scail.networks.cosine_linear import CosineLinear
+from scail.networks.network import Network
+from scail.networks.precision import FULL
+from scail.runtime.allocation import keep_freed_memory
+from scail.runtime.seeds import generator_for
+from scail.training.bic import bias_aware_loss
+from scail.training.end_to_end import distilled_cross_entropy
+from scail.training.losses import BatchLoss, teacher_of
+from scail.training.lucir import rebalanced_loss
+from scail.training.podnet import PROXIES, held_loss
+from scail.training.wa import never_negative
+
+NETWORKS = (("resnet8-half", 60), ("resnet32", 25))
+"""Network, batches."""
+PAST = 10
+
+
+@dataclass(frozen=True)
+class Case:
+    """A trainer's network and loss."""
+
+    loss: Callable[[Network], BatchLoss]
+    proxies: int = 0
+    """Rows of each class of a layer that goes by angles; 0: an ordinary layer."""
+
+
+CASES = {
+    "e2e": Case(lambda teacher: partial(distilled_cross_entropy, teacher)),
+    "wa": Case(lambda teacher: partial(bias_aware_loss, teacher, 0.5)),
+    "lucir": Case(lambda teacher: partial(rebalanced_loss, teacher, PAST, 5.0, 10.0), 1),
+    "podnet": Case(lambda teacher: partial(held_loss, teacher, 1.0, 3.0), PROXIES),
+}
+
+
+def network_of(name: str, proxies: int, classes: int = CLASSES) -> Network:
+    """A fresh network with the layer that the trainer has."""
+    network = fresh(name)
+    if proxies:
+        network.linear = CosineLinear(network.feature_size, classes, proxies).drawn(generator_for(2, "layer"))
+    return network
+
+
+def bare_step(name: str, proxies: int, images: torch.Tensor, labels: torch.Tensor) -> Callable[[], None]:
+    """Both networks' passes on one batch that is ready in memory, and a step."""
+    model, teacher = network_of(name, proxies).train(), teacher_of(network_of(name, proxies))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=5e-4, foreach=True)
+    pixels = ((images[:BATCH].float() - 128) / 64).contiguous(memory_format=torch.channels_last)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            teacher.linear(teacher.backbone(pixels))
+        F.cross_entropy(model.linear(model.backbone(pixels)), labels[:BATCH]).backward()
+        optimizer.step()
+
+    return step
+
+
+def main(names: list[str]) -> None:
+    """Measure and print."""
+    keep_freed_memory()  # as every training process does; the bare limit has it, too
+    torch.set_num_threads(1)
+    draw = torch.Generator().manual_seed(0)
+    for network, batches in NETWORKS:
+        images = torch.randint(0, 256, (batches * BATCH, 3, 32, 32), dtype=torch.uint8, generator=draw)
+        labels = torch.randint(0, CLASSES, (len(images),), generator=draw)
+        for name in names or CASES:
+            case = CASES[name]
+            steps = {"bare": bare_step(network, case.proxies, images, labels)}
+            model, teacher = network_of(network, case.proxies), teacher_of(network_of(network, case.proxies))
+            with never_negative(model.linear) if name == "wa" else nullcontext():
+                times = times_of(model, images, labels, FULL, steps, case.loss(teacher))
+            print(f"{network}, {name}: {shares_of(times, 'bare')}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
