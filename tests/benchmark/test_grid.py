@@ -19,6 +19,7 @@ from scail.benchmark.grid import settle_grid
 from scail.benchmark.grid_file import file_grid, read_grid_file
 from scail.benchmark.paper_grids import GRIDS, named_grid
 from scail.benchmark.plan import Count, plan_of, trajectories_of
+from scail.benchmark.prices import Prices
 from scail.benchmark.runner import config_of
 from scail.benchmark.trajectory import Training, keys_of, trajectories_in
 from scail.cli.main import main
@@ -158,18 +159,18 @@ class TestPlan:
         )
         code, out, _ = call(capsys, "grid", path, "--plan", *_places(tmp_path))
         assert code == 0 and "epochs to do, at most" in out and "it is counted to its limit" in out
-        assert re.search(r"estimated time +at most [0-9.]+ s", out) and "are left. Time: at most" in out
+        assert re.search(r"estimated time +at most [0-9.]+ \w", out) and "are left. Time: at most" in out
         assert call(capsys, "grid", path, "--jobs", 1, *_places(tmp_path))[0] == 0
         epochs = [item.facts["epochs"] for item in Store(tmp_path / "store").listing()]
         assert epochs == [11, 11]
         (count,) = plan_of(
             settle_grid(file_grid(path, {"seed": 2}), tmp_path / "out").configurations,
-            seconds=lambda configuration: (1.0, 0.0), share=Finished.in_store(tmp_path / "store").share,
+            prices=lambda configuration: Prices(1.0, 0.0, 2.0), share=Finished.in_store(tmp_path / "store").share,
         ).values()  # fmt: skip
-        assert (count.may_end, count.unlike, count.seconds) == (2, 0, 40 * (20 + 28))
-        assert count.likely == pytest.approx(11 * (20 + 28))
+        assert (count.may_end, count.unlike, count.seconds) == (2, 0, 40 * (20 + 28) + 2 * 80)
+        assert count.likely == pytest.approx(11 * (20 + 28) + 2 * 22)
         out = call(capsys, "grid", path, "--plan", "--seed", 2, *_places(tmp_path))[1]
-        assert re.search(r"estimated time +[0-9.]+ s, at most [0-9.]+ s", out) and "of its kind in the store" in out
+        assert re.search(r"estimated time +[0-9.]+ \w+, at most [0-9.]+ \w", out) and "of its kind in the store" in out
         out = call(capsys, "grid", path, "--plan", "--seed", 2, "--batch-size", 16, *_places(tmp_path))[1]
         assert re.search(r"estimated time +at most ", out)  # of another kind
 

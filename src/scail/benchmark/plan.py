@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import zip_longest
 
 from scail.benchmark.configuration import Configuration
+from scail.benchmark.prices import Prices
 from scail.benchmark.trajectory import Device, Training, Trajectory, data_of_state, keys_of, trajectories_in
 from scail.runtime.devices import device_of, make_fabric
 from scail.stream import State
@@ -63,8 +64,6 @@ class _Keys:
 
 Share = Callable[[Training], float | None]
 """Which part of its epochs a training will probably take, where that is known."""
-Seconds = Callable[[Configuration], tuple[float, float]]
-"""Of one image in a training, and of one that is only looked at."""
 
 
 @dataclass(frozen=True)
@@ -105,24 +104,23 @@ def plan_of(
     configurations: Sequence[Configuration],
     stored: Collection[str] = (),
     finished: Collection[int] = (),
-    seconds: Seconds = lambda configuration: (0.0, 0.0),
+    prices: Callable[[Configuration], Prices] = lambda configuration: Prices(),
     share: Share = lambda training: None,
 ) -> dict[str, Count]:
     """Per data set what has to be done: `stored` keys and `finished` configurations need nothing.
 
-    `seconds`: what an image takes in training, and what one takes that is only looked at. `share`: which part of its
-    epochs a training will probably take.
+    `prices`: what trainings of a configuration cost here. `share`: which part of its epochs one will probably take.
     """
     found = trajectories_of(configurations)
     by_data: dict[str, dict[int, Configuration]] = {}
     for number, one in enumerate(configurations):
         by_data.setdefault(one.experiment.dataset, {})[number] = one
-    return {name: _count(mine, found, stored, finished, seconds, share) for name, mine in by_data.items()}
+    return {name: _count(mine, found, stored, finished, prices, share) for name, mine in by_data.items()}
 
 
 def _count(
     mine: dict[int, Configuration], found: Sequence[Trajectory], stored: Collection[str], finished: Collection[int],
-    seconds: Seconds, share: Share,
+    prices: Callable[[Configuration], Prices], share: Share,
 ) -> Count:  # fmt: skip
     numbers = set(mine)
     ours = [one for one in found if numbers & set(one.readers)]
@@ -131,8 +129,8 @@ def _count(
     todo = [trainings[key] for key in trainings if key in needed and key not in stored]
     looked = [(one, training.looks) for one, training in todo]
     looked += [(one, one.tests) for one in ours if set(one.readers) - set(finished)]
-    looking = sum(looks * seconds(one.configuration)[1] for one, looks in looked)
-    most = [training.passes * seconds(one.configuration)[0] for one, training in todo]
+    looking = sum(looks * prices(one.configuration).looking for one, looks in looked)
+    most = [_seconds(training, prices(one.configuration)) for one, training in todo]
     parts = [share(training) if training.may_end else 1.0 for _, training in todo]
     return Count(
         configurations=len(mine),
@@ -149,6 +147,10 @@ def _count(
         may_end=sum(training.may_end for _, training in todo),
         unlike=parts.count(None),
     )
+
+
+def _seconds(training: Training, prices: Prices) -> float:
+    return training.passes * prices.training + training.epochs * prices.epoch
 
 
 def _trained_alone(configurations: dict[int, Configuration], found: Sequence[Trajectory]) -> int:

@@ -6,22 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scail.benchmark.configuration import Configuration
 from scail.benchmark.plan import Count
-from scail.networks.timing import duration, seconds_per_image
+from scail.networks.timing import duration
 from scail.runtime.cores import speed_of
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-
-def seconds_of(configuration: Configuration) -> tuple[float, float]:
-    """Seconds for one image in a training of this configuration, and for one that is only looked at; measured here."""
-    network, machine = configuration.experiment.recipe.network, configuration.experiment.machine
-    return seconds_per_image(
-        network, configuration.dataset.shape, configuration.network["flops"], machine.threads, machine.accelerator,
-        machine.precision,
-    )  # fmt: skip
 
 
 def plan_table(counts: Mapping[str, Count], total: Count, processes: int, missing: Collection[str]) -> Table:
@@ -89,8 +79,8 @@ def assumptions(total: Count, processes: int, missing: Collection[str]) -> list[
         many = f"in {processes} processes, taken to do {speed_of(processes):.1f} times the work of one"
         texts.append(
             f"The time is of a short measurement on this machine, {one if processes == 1 else many}. Trainings, "
-            f"features and test images are in it{_ends(total)}. Heads that take long (DeeSIL, FeTrIL, RanPAC) and "
-            "reading of files are not in it."
+            f"saving them, features and test images are in it{_ends(total)}. Heads that take long (DeeSIL, FeTrIL, "
+            "RanPAC) and reading of files are not in it."
         )
     if missing:
         texts.append(f"* Data not here: planned from published numbers ({', '.join(missing)}).")

@@ -175,12 +175,13 @@ def _parts(text: str | None) -> list[str]:
 def _print_plan(grid: GridCommand, settled: Grid, finished: set[int], console: Console) -> None:
     from scail.benchmark.finished import Finished
     from scail.benchmark.plan import Count, plan_of
-    from scail.benchmark.plan_text import assumptions, plan_table, seconds_of
+    from scail.benchmark.plan_text import assumptions, plan_table
+    from scail.benchmark.prices import prices_of
     from scail.benchmark.runner import processes_for
     from scail.storage.remote_store import keys_in
 
     stored, share = keys_in(grid.store), Finished.in_store(grid.store).share
-    counts = plan_of(settled.configurations, stored, finished, seconds_of, share)
+    counts = plan_of(settled.configurations, stored, finished, prices_of, share)
     total = sum(counts.values(), Count())
     processes = grid.jobs or processes_for(settled.configurations, total.trajectories)
     console.print(plan_table(counts, total, processes, settled.missing))
