@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _COLUMNS = (("top5", "top-5"), ("top1", "top-1"), ("gap_top5", "G_IL"))
 _WHAT_TO_DO = (
     "the network did not learn: it is right about new classes only, or about less than half of its own exemplars. Its "
-    "numbers say nothing about the method. Train longer, as with `scail run --schedule later.epochs=60`, or at a higher "
-    "rate, later.lr"
+    "numbers say nothing about the method. Train longer, as with `scail run --schedule later.epochs=200` (where a "
+    "training ends by its loss, also later.passes=0 and later.gain=0.005), or at a higher rate, later.lr"
 )
 _SELECTIONS = {"random": "random", "herding": "herding", None: "no memory"}
 """How exemplars were chosen."""
