@@ -28,6 +28,7 @@ from scail.learner import Learned
 from scail.moments import Moments
 from scail.networks.int8 import check_int8_graph
 from scail.networks.network import Network, network_from
+from scail.storage.entry import not_finite
 from scail.training.trainer import check_shapes
 
 _MOST_TENSORS = 16 * 2**30
@@ -162,9 +163,14 @@ def _tensors(root: Path, file: TensorFile) -> dict[str, Tensor]:
 
     data = read_checked(root, file.name, file.sha256, _MOST_TENSORS)
     try:
-        return load(data)
+        tensors = load(data)
     except SafetensorError as error:
         raise DamagedModel(f"{root / file.name}: not a safetensors file ({error})") from error
+    if spoiled := not_finite(tensors):
+        raise DamagedModel(
+            f"{root / file.name}: {spoiled!r} has numbers that are NaN or infinite; restore it from a copy"
+        )
+    return tensors
 
 
 def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Network:
