@@ -1,10 +1,12 @@
-"""`scail store verify`: everything read again, as a file system check does."""
+"""`scail store verify` and `scail info --verify`: everything read again, as a file system check does."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -78,3 +80,29 @@ def unfinished(store: Store) -> Iterator[str]:
     for one in held:
         if one.kind == "stray":
             yield f"not scail's, and left alone: {one.path.name!r} in {one.path.parent}"
+
+
+def verify_model(model: Path, as_json: bool) -> None:
+    """Read every file of a model's folder again, and say what came of it; exit code 1 where something is damaged."""
+    from scail.classifier.folder import check_folder
+    from scail.cli.store import human_size
+
+    found = check_folder(model)
+    if as_json:
+        print(json.dumps(asdict(found), indent=1, ensure_ascii=False))
+    else:
+        for text in found.damaged:
+            print(f"damaged: {text}")
+        counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items())
+        print(f"{model}: manifest{f', {counts}' if counts else ''} read again, {human_size(found.size)}: ", end="")
+        print(f"{len(found.damaged)} damaged")
+        if found.left:
+            print(f"{len(found.left)} files that nothing names; the next change removes them: {_few(found.left)}")
+        if found.others:
+            print(f"{len(found.others)} files that are not the model's, and are left alone: {_few(found.others)}")
+    if found.damaged:
+        sys.exit(1)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
