@@ -109,18 +109,18 @@ def test_no_half_of_a_model_is_ever_read(folder, pictures):
     from scail.classifier.folder import read
 
     newer = little().learn(*little_images("x", "y"))
-    real, done = read._tensors, []
+    real, done = read.tensors_in, []
 
     def disturbed(root, file):
         if not done:
             done.append(newer.save(folder, overwrite=True))
         return real(root, file)
 
-    read._tensors = disturbed
+    read.tensors_in = disturbed
     try:
         assert IncrementalClassifier.load(folder, pictures=pictures).classes_ == ("x", "y")
     finally:
-        read._tensors = real
+        read.tensors_in = real
     assert done
 
 
