@@ -21,6 +21,7 @@ from scail.datasets.images.batches import Augmentation
 from scail.storage.store import Store
 from scail.training import EndToEnd, FineTune, Interrupted, Joint, Lucir, Podnet, Task, Wa
 from tests.forked import Forked
+from tests.storage.stored import read_only, without_privileges, writable
 
 RUN = (
     *("run", "--dataset", "digits", "--states", "3", "--epochs", "8,6"),
@@ -141,6 +142,48 @@ def test_a_damaged_state_is_named_and_made_again(undisturbed, tmp_path):
     assert f"state 1: damaged in the store, made again ({path}" in said
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6
     assert measured(tmp_path / "run") == measured(undisturbed / "run")
+
+
+def test_whoever_makes_room_meanwhile_disturbs_nobody(undisturbed, tmp_path):
+    """All the time, and with zero days: what a run that lives has saved or is just writing stays."""
+    store = Store(tmp_path / "store")
+    with start(tmp_path / "run", tmp_path / "store", "--jobs", "1") as process:
+        wait_for(process, "state 0: training")
+        rounds = 0
+        while process.returncode is None:
+            store.sweep(0)
+            time.sleep(0.002)
+            rounds += 1
+        said, _ = process.communicate()
+    assert process.returncode == 0 and rounds > 20, said
+    assert measured(tmp_path / "run") == measured(undisturbed / "run")
+
+
+def run_as_a_user() -> None:
+    without_privileges()
+    main()
+
+
+def test_a_read_only_store_serves_a_run_whose_states_are_all_there(tmp_path):
+    """Completions and test features too, and the checkpoint of one who was killed right after the state was saved."""
+    options = ("--methods", "ft,bic,deesil", "--states", "2", "--epochs", "1", "--keep-features")
+    run(tmp_path / "one", tmp_path / "store", *options)
+    store = Store(tmp_path / "store")
+    kinds = {item.facts.get("kind") for item in store.listing()}
+    assert kinds == {None, "completion", "test features"}
+    for item in store.listing():
+        store.checkpoint(item.key).stage("training").save(store.load(item.key))
+    before = sorted((tmp_path / "store").rglob("*"))
+    read_only(tmp_path / "store")
+    arguments = (*RUN, "--out", str(tmp_path / "two"), "--store", str(tmp_path / "store"), "--jobs", "1", *options)
+    try:
+        with Forked(*arguments, run=run_as_a_user) as process:
+            said, _ = process.communicate()
+    finally:
+        writable(tmp_path / "store")
+    assert process.returncode == 0, said
+    assert measured(tmp_path / "two") == measured(tmp_path / "one")
+    assert sorted((tmp_path / "store").rglob("*")) == before
 
 
 def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path):

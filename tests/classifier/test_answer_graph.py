@@ -10,6 +10,7 @@ from PIL import Image
 from scail.classifier import answer_graph as module
 from scail.classifier.answer_graph import answer_graph
 from scail.classifier.answering import Answerer
+from scail.classifier.folder.record import DamagedModel
 from scail.classifier.inputs import Shape
 from scail.classifier.odds import Odds
 from scail.classifier.picture_scaling import scaled_picture
@@ -118,6 +119,20 @@ def test_strangeness_is_told_and_its_threshold_decides(monkeypatch):
     clear = [i for i in range(len(images)) if abs(float(expected[i]) - threshold) > 1e-3]
     assert {found[i].unknown for i in clear} == {True, False}
     assert all(found[i].unknown == (float(expected[i]) > threshold) for i in clear)
+
+
+def test_a_file_with_numbers_that_are_none_gives_no_odds():
+    import onnx
+
+    clf = little().learn(*little_images("a", "b"))
+    graph = onnx.load_from_string(answer_graph(clf.model_))
+    matrix = next(one for one in graph.graph.initializer if list(one.dims) == [2, 64] or list(one.dims) == [64, 2])
+    values = onnx.numpy_helper.to_array(matrix).copy()
+    values[:] = np.nan
+    matrix.CopyFrom(onnx.numpy_helper.from_array(values, matrix.name))
+    answerer = Answerer(graph.SerializeToString(), "pets/answer.onnx", threads=1)
+    with pytest.raises(DamagedModel, match=r"pets/answer\.onnx: its odds are NaN or infinite; restore it from a copy"):
+        answerer.answer(coloured(little_images("a")[0])[0])
 
 
 def test_a_file_that_answers_something_else_is_not_made(monkeypatch):

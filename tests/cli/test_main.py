@@ -497,9 +497,69 @@ class TestStore:
         path = next((store / "states").glob("*/tensors.safetensors"))
         path.write_bytes(path.read_bytes()[:-1])
         code, out, _ = call(capsys, "store", "verify", "--store", store)
-        assert code == 1 and str(path) in out and "1 damaged" in out
+        assert code == 1 and str(path) in out and "6 states checked, 1 damaged" in out
+        assert "to remove what is damaged: scail store verify --remove" in out
         assert call(capsys, "store", "verify", "--remove", "--store", store)[0] == 0
         assert "5 states checked, 0 damaged" in call(capsys, "store", "verify", "--store", store)[1]
+
+    def test_verify_finds_states_that_were_exchanged(self, capsys, store):
+        a, b, *_ = sorted((store / "states").iterdir())
+        for source, target in ((a, store / "aside"), (b, a), (store / "aside", b)):
+            source.rename(target)
+        code, out, _ = call(capsys, "store", "verify", "--store", store)
+        assert code == 1 and out.count("was renamed or exchanged") == 2 and "6 states checked, 2 damaged" in out
+
+    def test_verify_reads_unfinished_trainings_and_copies_of_images_and_counts_what_was_left(
+        self, capsys, store, tmp_path, monkeypatch
+    ):
+        from scail.storage.cache import cached_tensors
+        from scail.storage.store import Store
+        from tests.storage.stored import entry, key
+
+        monkeypatch.setenv("SCAIL_CACHE", str(tmp_path / "cache"))
+        for name in "ab":
+            Store(store).checkpoint(key(name)).stage("training").save(entry())
+            cached_tensors(f"images-{name}", lambda: entry().tensors)
+        (store / "states" / f".scail-{key('c')}.{'0' * 32}").mkdir()
+        (store / "states" / "notes.txt").write_text("mine")
+        listed = call(capsys, "store", "ls", "--store", store)[1]
+        assert "2 unfinished trainings, " in listed and "1 half-written, " in listed
+        assert f"not scail's, and left alone: 'notes.txt' in {store / 'states'}" in listed
+        code, out, _ = call(capsys, "store", "verify", "--store", store)
+        assert code == 0 and "2 unfinished trainings checked, 0 damaged" in out and "1 half-written" in out
+        assert "2 decoded copies of images checked, 0 damaged" in out and "notes.txt" in out
+        training, copy = (
+            store / "unfinished" / f"{key('a')}.training.safetensors",
+            tmp_path / "cache" / "images-a.safetensors",
+        )
+        for path in (training, copy):
+            data = path.read_bytes()
+            path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        code, out, _ = call(capsys, "store", "verify", "--store", store)
+        assert code == 1 and out.count("damaged: /") == 2 and str(training) in out and str(copy) in out
+        assert call(capsys, "store", "verify", "--remove", "--store", store)[0] == 0
+        assert not training.exists() and not copy.exists()
+        assert "removed 0 states (0 B) and 1 leftovers" in call(capsys, "store", "gc", "--store", store)[1]
+        assert (store / "states" / "notes.txt").exists()
+
+    def test_verify_takes_nothing_of_a_newer_scail_for_damaged(self, capsys, store):
+        path = next((store / "states").glob("*/entry.json"))
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+        code, out, _ = call(capsys, "store", "verify", "--remove", "--store", store)
+        assert code == 1 and "cannot be checked: " in out and "6 states checked, 0 damaged, 1 that cannot be" in out
+        assert path.exists()
+
+    def test_a_store_behind_a_url_is_verified_there(self, capsys, store, tmp_path, monkeypatch):
+        monkeypatch.setenv("SCAIL_CACHE", str(tmp_path / "cache"))
+        url = f"file://{store}"
+        code, out, _ = call(capsys, "store", "verify", "--store", url)
+        assert code == 0 and "6 states checked, 0 damaged" in out
+        path = next((store / "states").glob("*/tensors.safetensors"))
+        path.write_bytes(path.read_bytes()[:-1])
+        code, out, _ = call(capsys, "store", "verify", "--store", url)
+        assert code == 1 and f"damaged: {url}/states/{path.parent.name}/tensors.safetensors" in out
+        code, _, err = call(capsys, "store", "verify", "--remove", "--store", url)
+        assert code == 2 and "a run makes again" in err and path.exists()
 
     def test_a_place_without_a_store_is_an_error(self, capsys, tmp_path):
         code, _, err = call(capsys, "store", "ls", "--store", tmp_path)
@@ -536,6 +596,7 @@ def test_decoded_copies_of_images_are_announced_listed_and_removed(tmp_path, cap
     from scail.config import DataSettings
     from scail.datasets import load_dataset
     from scail.storage.cache import kept_images
+    from scail.storage.store import Store
     from tests.cli.test_learn import write_images
 
     monkeypatch.setenv("SCAIL_CACHE", str(tmp_path / "cache"))
@@ -549,5 +610,14 @@ def test_decoded_copies_of_images_are_announced_listed_and_removed(tmp_path, cap
     out = call(capsys, "store", "ls")[1]
     assert f"{first}  " in out and "2 decoded copies of images" in out and str(tmp_path / "cache") in out
     assert call(capsys, "store", "rm", first)[0] == 0 and [path.stem for path in kept_images()] == [second]
+    code, out, _ = call(capsys, "store", "verify")
+    assert code == 0 and "nothing was trained yet" in out and "1 decoded copies of images checked, 0 damaged" in out
+    left = tmp_path / "cache" / f".scail-{second}.safetensors.{'0' * 32}"
+    left.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    (tmp_path / "cache" / "mine.txt").write_text("mine")
+    Store(tmp_path / "store")
+    assert "and 1 leftovers" in call(capsys, "store", "gc")[1] and not left.exists()
+    assert (tmp_path / "cache" / "mine.txt").exists() and len(kept_images()) == 1
     assert call(capsys, "store", "rm", "images-none")[0] == 2
     assert call(capsys, "store", "rm", "images-")[0] == 0 and kept_images() == []

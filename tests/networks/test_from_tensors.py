@@ -24,3 +24,11 @@ def test_tensors_of_another_network_are_an_error(name, channels):
         network_from(name, channels, tensors)
     with pytest.raises(ValueError, match="not the weights of resnet8 "):
         network_from("resnet8", 1, {key: value for key, value in tensors.items() if "linear" not in key})
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_weights_that_are_no_numbers_are_an_error_that_names_them(bad):
+    tensors = create_network("resnet8", 1, 3, generator_for(1, "any")).state_dict()
+    tensors["backbone.conv1.weight"][0, 0, 1, 1] = bad
+    with pytest.raises(ValueError, match=r"backbone\.conv1\.weight has numbers that are NaN or infinite"):
+        network_from("resnet8", 1, tensors)

@@ -95,6 +95,24 @@ def test_wrong_weights_are_a_clear_error(tmp_path):
         start_network("resnet18", "pretrained", 3)
 
 
+@pytest.mark.parametrize(
+    ("name", "bad", "message"),
+    [
+        ("layer1.0.conv1.weight", torch.nan, "w.safetensors: 'layer1.0.conv1.weight' has numbers that are NaN or inf"),
+        ("bn1.running_var", torch.inf, "w.safetensors: 'bn1.running_var' has numbers that are NaN or infinite"),
+        ("mean", torch.nan, "w.safetensors: 'mean' has numbers that are NaN or infinite"),
+        ("std", 0.0, "w.safetensors: 'std' is not above 0; images are divided by it"),
+    ],
+)
+def test_weights_that_are_no_numbers_are_refused_with_file_and_tensor(tmp_path, name, bad, message):
+    named = as_torchvision(resnet18()) | {"mean": torch.zeros(3), "std": torch.ones(3)}
+    named[name] = named[name].clone()
+    named[name].view(-1)[0] = bad
+    save_file(named, tmp_path / "w.safetensors")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        start_network("resnet18", tmp_path / "w.safetensors", 3)
+
+
 def test_a_pickle_is_not_read(tmp_path):
     (tmp_path / "w.pth").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(ValueError, match=r"not a safetensors file .* can hold code and are not read"):

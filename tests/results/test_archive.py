@@ -192,7 +192,7 @@ class TestArchive:
         one.add(config, [row for row in rows if row.method == "ft"], 1.0)
         other.add(config, [row for row in rows if row.method != "ft"], 1.0)
         one.add({**config, "memory": 9}, [row for row in rows if row.method == "ft"], 1.0)
-        assert sorted(path.stem for path in (tmp_path / "kept").iterdir()) == [
+        assert sorted(path.stem for path in (tmp_path / "kept").glob("*.jsonl")) == [
             "digits-z3-b12-seed1",
             "digits-z3-b9-seed1",
         ]

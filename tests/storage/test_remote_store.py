@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,11 @@ import torch
 
 from scail.benchmark.runner import run_experiment
 from scail.cli.main import main
-from scail.storage.entry import Entry, StoreError
+from scail.storage.entry import DamagedEntry, StoreError
 from scail.storage.remote_store import RemoteStore, keys_in, open_store
-from scail.storage.store import DamagedEntry, Store
-
-
-def entry(value: float = 1.0) -> Entry:
-    return Entry({"a": torch.full((50,), value)}, {"made_from": {"previous": ""}, "value": value})
+from scail.storage.store import Store
+from tests.forked import Forked
+from tests.storage.stored import entry, key, read_only, without_privileges, writable
 
 
 @pytest.fixture
@@ -41,62 +40,133 @@ def test_a_directory_is_a_directory_and_a_url_is_not(tmp_path, url, monkeypatch)
 def test_memory_file_system(tmp_path, monkeypatch):
     monkeypatch.setenv("SCAIL_CACHE", str(tmp_path))
     store = open_store("memory://states-of-a-test")
-    store.save("k", entry(2.5))
-    assert keys_in("memory://states-of-a-test") == {"k"}
-    store.remove("k")  # from the cache
-    back = store.load("k")
+    store.save(entry(2.5))
+    assert keys_in("memory://states-of-a-test") == {key()}
+    store.remove(key())  # from the cache
+    back = store.load(key())
     assert back is not None and torch.equal(back.tensors["a"], entry(2.5).tensors["a"])
 
 
 def test_what_one_machine_saves_another_reads_through_its_cache(tmp_path, url, monkeypatch):
-    open_store(url).save("k", entry(3.5))
-    assert sorted(p.name for p in (tmp_path / "remote" / "states" / "k").iterdir()) == [
+    open_store(url).save(entry(3.5))
+    assert sorted(p.name for p in (tmp_path / "remote" / "states" / key()).iterdir()) == [
         "entry.json",
         "tensors.safetensors",
     ]
     machine(monkeypatch, tmp_path, "other")
     store = open_store(url)
-    assert store.load("missing") is None
-    back = store.load("k")
+    assert store.load(key("missing")) is None
+    back = store.load(key())
     assert back is not None and back.facts["value"] == 3.5
     # From now on its own copy is enough.
-    for path in (tmp_path / "remote" / "states" / "k").iterdir():
+    for path in (tmp_path / "remote" / "states" / key()).iterdir():
         path.unlink()
-    assert store.load("k") is not None
+    assert store.load(key()) is not None
     assert keys_in(url) == set()
 
 
 def test_an_entry_is_there_when_its_record_is(tmp_path, url, monkeypatch):
     """The tensors are uploaded first: whoever dies in between has written nothing."""
-    open_store(url).save("k", entry())
-    (tmp_path / "remote" / "states" / "k" / "entry.json").unlink()
+    open_store(url).save(entry())
+    (tmp_path / "remote" / "states" / key() / "entry.json").unlink()
     machine(monkeypatch, tmp_path, "other")
-    assert open_store(url).load("k") is None
+    assert open_store(url).load(key()) is None
 
 
 def test_damage_in_the_cache_is_fetched_again_and_damage_behind_the_url_is_named(tmp_path, url):
     store = open_store(url)
-    store.save("k", entry(4.0))
-    copy = store.root / "states" / "k" / "tensors.safetensors"
+    store.save(entry(4.0))
+    copy = store.root / "states" / key() / "tensors.safetensors"
     copy.write_bytes(copy.read_bytes()[:-1])
-    assert store.load("k").facts["value"] == 4.0
-    remote = tmp_path / "remote" / "states" / "k" / "tensors.safetensors"
+    assert store.load(key()).facts["value"] == 4.0
+    remote = tmp_path / "remote" / "states" / key() / "tensors.safetensors"
     remote.write_bytes(remote.read_bytes()[:-1])
-    store.remove("k")
+    store.remove(key())
     with pytest.raises(DamagedEntry):
-        store.load("k")
-    store.save("k", entry(4.0))  # made again
-    store.remove("k")
-    assert store.load("k").facts["value"] == 4.0
+        store.load(key())
+    store.save(entry(4.0))  # made again
+    store.remove(key())
+    assert store.load(key()).facts["value"] == 4.0
+
+
+def test_entries_that_were_exchanged_behind_the_url_are_found(tmp_path, url, monkeypatch):
+    for name in "ab":
+        open_store(url).save(entry(name=name))
+    states = tmp_path / "remote" / "states"
+    for source, target in ((key("a"), "aside"), (key("b"), key("a")), ("aside", key("b"))):
+        (states / source).rename(states / target)
+    machine(monkeypatch, tmp_path, "other")
+    store = open_store(url)
+    for read in (store.load, store.reread):
+        with pytest.raises(DamagedEntry, match=f"{url}/states/{key('a')}: holds the state of the key {key('b')}"):
+            read(key("a"))
+    assert store.listing() == []  # what is damaged is not copied
+    store.save(entry(name="a"))  # made again
+    machine(monkeypatch, tmp_path, "third")
+    assert open_store(url).load(key("a")) is not None
+
+
+def test_an_entry_without_its_tensors_is_damaged_not_a_lost_connection(tmp_path, url, monkeypatch):
+    open_store(url).save(entry())
+    (tmp_path / "remote" / "states" / key() / "tensors.safetensors").unlink()
+    machine(monkeypatch, tmp_path, "other")
+    said: list[str] = []
+    assert open_store(url).find(key(), said.append) is None
+    assert "tensors.safetensors" in said[0] and "is missing" in said[0]
+
+
+def test_a_full_cache_or_one_that_somebody_uses_costs_time_only(tmp_path, url, monkeypatch):
+    open_store(url).save(entry())
+    machine(monkeypatch, tmp_path, "other")
+    store, other = open_store(url), open_store(url)
+    with other.lock(key()):  # somebody is just training it here
+        assert store.load(key()) is not None and store.listing() == []
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "_put", full)
+        assert store.load(key()) is not None and store.listing() == []
+    with store.lock(key()):  # it looks again once it has the lock
+        assert store.load(key()) is not None
+    assert len(store.listing()) == 1
+
+
+def read_as_a_user() -> None:
+    without_privileges()
+    store = open_store(os.environ["SCAIL_STORE"])
+    assert store.load(key()) is not None and store.load(key()) is not None
+    with pytest.raises(StoreError, match="Permission denied"):
+        store.save(entry(name="b"))
+
+
+def test_a_url_that_can_only_be_read_serves_what_is_there(tmp_path, url, monkeypatch):
+    open_store(url).save(entry())
+    read_only(tmp_path / "remote")
+    machine(monkeypatch, tmp_path, "other")
+    try:
+        with Forked(run=read_as_a_user, env=os.environ | {"SCAIL_STORE": url}) as process:
+            said, _ = process.communicate()
+        assert process.returncode == 0, said
+    finally:
+        writable(tmp_path / "remote")
+
+
+def test_what_another_process_evicts_from_the_cache_is_uploaded_all_the_same(tmp_path, url, monkeypatch):
+    store = open_store(url)
+    monkeypatch.setattr(store, "shrink", lambda limit, keep="": store.remove(keep))
+    store.save(entry())
+    assert keys_in(url) == {key()} and open_store(url).load(key()) is not None
 
 
 def test_the_limit_is_the_caches(tmp_path, url, monkeypatch):
-    monkeypatch.setenv("SCAIL_STORE_LIMIT", "1KB")
+    monkeypatch.setenv("SCAIL_STORE_LIMIT", "500")
     store = open_store(url)
-    for key in ("a", "b", "c"):
-        store.save(key, entry())
+    for name in "abc":
+        store.save(entry(name=name))
     assert len(store.listing()) == 1
-    assert keys_in(url) == {"a", "b", "c"}
+    assert keys_in(url) == store.keys() == {key(name) for name in "abc"}
 
 
 def test_two_writers_without_a_lock_give_equal_bits(tiny, tmp_path, url, monkeypatch):
@@ -112,8 +182,8 @@ def test_two_writers_without_a_lock_give_equal_bits(tiny, tmp_path, url, monkeyp
     assert found[0] == found[1] and len(found[0]) == 8
     # The second one's files over the first one's: still whole.
     one, two = (open_store(f"{url}-{name}") for name in ("one", "two"))
-    for key in found[0]:
-        two.save(key, one.load(key))
+    for each in found[0]:
+        two.save(one.load(each))
     again = run_experiment(short, tmp_path / "again", store=f"{url}-two", jobs=1)
     assert again.summary["trained_epochs"] == 0
 
@@ -153,7 +223,7 @@ def test_an_object_store_that_fails_is_a_clear_error(tmp_path, url, monkeypatch)
 
     monkeypatch.setattr(store._files, "open", fail)
     with pytest.raises(StoreError, match="access denied; nothing in it was damaged"):
-        store.save("k", entry())
+        store.save(entry())
 
 
 def test_scail_store_looks_into_directories_only(url, capsys):

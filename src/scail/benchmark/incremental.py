@@ -6,6 +6,7 @@ it made.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -24,8 +25,8 @@ from scail.networks.network import Network, network_from
 from scail.networks.pretrained import start_network
 from scail.runtime.devices import device_of
 from scail.runtime.ranks import ALONE, Ranks
-from scail.storage.entry import Entry
-from scail.storage.store import Store, key_of
+from scail.storage.entry import Entry, key_of
+from scail.storage.store import Store
 from scail.stream import State
 from scail.training import Interrupted, Progress, Task, Trained, Trainer
 
@@ -158,7 +159,7 @@ class _Walk:
             trained, metrics = self._train(state, task, before)
             name = self.trajectory.configuration.dataset.name
             entry = _to_entry(trained, {"made_from": self.facts[-1], "dataset": name, **metrics})
-            self.ranks.on_first(self._keep, key, entry)
+            self.ranks.on_first(self._keep, entry)
             self._took(state, entry)
             return trained, metrics["trained_epochs"]
 
@@ -225,16 +226,15 @@ class _Walk:
         made_from: dict[str, object] = {"previous": key, "completion": self.trajectory.settings(1)}
         if state.index == 0 and trainer.completes_by_memory:
             made_from |= {"memory": asked_memory(self.trajectory)}
-        own_key = key_of(made_from)
-        with self.store.lock(own_key, self._waiting(state)):
-            entry = self.store.find(own_key, self._damaged(state))
-            if entry is None:
-                name = self.trajectory.configuration.dataset.name
-                facts = {"made_from": made_from, "dataset": name, "state": state.index, "kind": "completion"}
-                began = time.perf_counter()
-                tensors = trainer.complete(trained, task)
-                entry = Entry(tensors, facts | {"seconds": time.perf_counter() - began})
-                self.store.save(own_key, entry)
+
+        def make() -> Entry:
+            name = self.trajectory.configuration.dataset.name
+            facts = {"made_from": made_from, "dataset": name, "state": state.index, "kind": "completion"}
+            began = time.perf_counter()
+            tensors = trainer.complete(trained, task)
+            return Entry(tensors, facts | {"seconds": time.perf_counter() - began})
+
+        entry = self.store.find_or_make(key_of(made_from), make, self._damaged(state), self._waiting(state))
         self._took(state, entry)
         return entry.tensors
 
@@ -251,13 +251,14 @@ class _Walk:
         if entry is None:
             return None
         self.watch.note(state, "from the store")
-        self.store.checkpoint(key).remove()  # one is left where a process was killed right after it saved the state
+        with contextlib.suppress(OSError):  # a read-only store can be read
+            self.store.checkpoint(key).remove()  # left where a process was killed right after it saved the state
         self._took(state, entry)
         return _from_entry(entry)
 
-    def _keep(self, key: str, entry: Entry) -> None:
-        self.store.save(key, entry)
-        self.store.checkpoint(key).remove()
+    def _keep(self, entry: Entry) -> None:
+        self.store.save(entry)
+        self.store.checkpoint(entry.key).remove()
 
     def _damaged(self, state: State) -> Callable[[str], None]:
         return lambda damage: self.watch.note(state, f"damaged in the store, made again ({damage})")

@@ -24,8 +24,8 @@ from scail.results.run_directory import Sheet
 from scail.runtime.allocation import keep_freed_memory
 from scail.runtime.devices import fabric_of
 from scail.runtime.ranks import ALONE, Ranks
-from scail.storage.entry import Entry
-from scail.storage.store import Store, key_of
+from scail.storage.entry import Entry, key_of
+from scail.storage.store import Store
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -97,13 +97,16 @@ def _test_features(
     def damaged(damage: str) -> None:
         watch.note(step.state, f"test features damaged, made again ({damage})")
 
+    # To find them nothing is written, not even a lock: the store may be read-only.
+    entry = ranks.decided(store.find, key, lambda damage: None)
     with ExitStack() as held:
-        ranks.on_first(held.enter_context, store.lock(key))
-        entry = ranks.decided(store.find, key, damaged)
+        if entry is None:
+            ranks.on_first(held.enter_context, store.lock(key))
+            entry = ranks.decided(store.find, key, damaged)
         if entry is None:
             facts = {"made_from": made_from, "dataset": configuration.dataset.name, "state": step.state.index}
             entry = Entry({"features_ND": extract()}, facts | {"kind": "test features"})
-            ranks.on_first(store.save, key, entry)
+            ranks.on_first(store.save, entry)
     return entry.tensors["features_ND"], labels
 
 

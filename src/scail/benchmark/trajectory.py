@@ -22,7 +22,7 @@ from scail.exemplars import SELECTION_VERSION, Selection, places
 from scail.methods.table import Table
 from scail.networks.network import network_version
 from scail.networks.precision import FULL
-from scail.storage.store import key_of
+from scail.storage.entry import key_of
 from scail.stream import State, split_into_states
 from scail.training import Joint, Trainer, trainer_of
 from scail.training.trainer import check_settings

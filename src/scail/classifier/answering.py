@@ -57,6 +57,7 @@ class Answerer:
             told = self._session.get_modelmeta().custom_metadata_map
         except Exception as error:  # onnxruntime has a dozen kinds of its own
             raise DamagedModel(f"{name}: onnxruntime cannot read it ({str(error)[:200]})") from error
+        self._name = name
         if told.get("scail format") != ANSWER_FORMAT:
             raise FolderError(
                 f"{name}: not an ONNX file that answers, or one of another scail; make it with scail learn or export"
@@ -85,6 +86,8 @@ class Answerer:
             )
         wanted = ["scores", "odds", "strangeness", "features"]
         scores, odds, strange, features = self._session.run(wanted, {"picture": np.ascontiguousarray(picture)})
+        if not np.isfinite(odds).all():
+            raise DamagedModel(f"{self._name}: its odds are NaN or infinite; restore it from a copy")
         strangeness = float(strange)
         unknown = self.strange is not None and strangeness > self.strange
         return Answer(scores, odds, strangeness, unknown, features)

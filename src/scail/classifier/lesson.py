@@ -23,7 +23,7 @@ from scail.networks.network import Network, network_version
 from scail.networks.precision import FULL
 from scail.runtime.seeds import generator_for
 from scail.storage.checkpoint import Checkpoint
-from scail.storage.store import key_of
+from scail.storage.entry import key_of
 from scail.training import Progress, Task, Trained, Trainer
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`scail info`: look at the classifier in a folder. Nothing but its manifest is read."""
+"""`scail info`: look at the classifier in a folder. Unless asked, nothing but its manifest is read."""
 
 from __future__ import annotations
 
@@ -26,17 +26,25 @@ class InfoCommand:
 
       scail info pets
       scail info pets --json
+      scail info pets --verify
     """
 
     model: ModelFolder
     """The folder of the model."""
     json: bool = False
     """Print JSON: top1 and top5 on held-out images, classes, memory, exemplars, last_learn, and more."""
+    verify: bool = False
+    """Instead, read every file of the folder again, and work out every checksum anew.
+    What is damaged is named, and the exit code is then 1."""
 
     def __call__(self) -> None:
-        """Show what the manifest says."""
+        """Show what the manifest says, or whether all files are as they were written."""
         from scail.classifier.folder import look
+        from scail.cli.verify import verify_model
 
+        if self.verify:
+            verify_model(self.model, self.json)
+            return
         seen = look(self.model)
         known = _known(seen) | {"inbox": _waiting(self.model)}
         if self.json:

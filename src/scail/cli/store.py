@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-if TYPE_CHECKING:
-    from scail.storage.store import Store, StoredEntry
+from scail.cli.verify import Place, VerifyCommand, unfinished
 
-Place = Annotated[str | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
+if TYPE_CHECKING:
+    from scail.storage.holdings import Held, StoredEntry
+    from scail.storage.store import Store
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class LsCommand:
                 str(len(dependents.get(item.key, []))),
             )  # fmt: skip
         Console(width=None if sys.stdout.isatty() else 160).print(table)
-        unfinished = len(list((store.root / "unfinished").glob("[!.]*")))
-        total = human_size(sum(item.size for item in entries))
-        limit = human_size(store.limit)
-        print(f"{len(entries)} states, {total} of at most {limit}, {unfinished} unfinished: {store.root}")
+        held = [one for one in store.held() if one.kind != "stray"]
+        print(f"{len(entries)} states, {size_of(held)} of at most {human_size(store.limit)}: {store.root}")
+        for line in unfinished(store):
+            print(line)
         _list_images()
 
 
@@ -126,43 +127,12 @@ class GcCommand:
         from scail.storage.store import parse_size
 
         limit = store.limit if self.limit is None else parse_size(self.limit)
-        swept = store.sweep(self.unfinished_days * 86400)
-        gone = store.shrink(limit)
-        swept += _old_images(self.unfinished_days)
-        freed = human_size(sum(item.size for item in gone))
-        left = human_size(sum(item.size for item in store.listing()))
-        print(f"removed {len(gone)} states ({freed}) and {len(swept)} leftovers; ", end="")
+        gone = [*store.sweep(self.unfinished_days * 86400), *store.shrink(limit)]
+        states = [one for one in gone if one.kind == "state"]
+        others = len(gone) - len(states) + _old_images(self.unfinished_days)
+        left = size_of([one for one in store.held() if one.kind != "stray"])
+        print(f"removed {len(states)} states ({size_of(states)}) and {others} leftovers; ", end="")
         print(f"{left} left of at most {human_size(limit)}")
-
-
-@dataclass(frozen=True)
-class VerifyCommand:
-    """Read every state and compare checksums. Damaged ones are named, and the exit code is then 1."""
-
-    remove: bool = False
-    """Remove damaged states. A run makes them again."""
-    store: Place = None
-    """Which store, as for `ls`."""
-
-    def on(self, store: Store) -> None:
-        """Read all, and name what is damaged."""
-        from rich.progress import track
-
-        from scail.storage.entry import StoreError
-
-        damaged = 0
-        entries = store.listing()
-        for item in track(entries, "checking", disable=not sys.stdout.isatty(), transient=True):
-            try:
-                store.load(item.key, use=False)
-            except StoreError as damage:
-                damaged += 1
-                print(f"damaged: {damage}")
-                if self.remove:
-                    store.remove(item.key)
-        print(f"{len(entries)} states checked, {damaged} damaged{' and removed' if damaged and self.remove else ''}")
-        if damaged and not self.remove:
-            sys.exit(1)
 
 
 @dataclass(frozen=True)
@@ -186,24 +156,42 @@ class StoreCommand:
     def __call__(self) -> None:
         """Open the store, and do it there."""
         from scail.storage.entry import StoreError
+        from scail.storage.remote_store import is_url, open_store
         from scail.storage.store import Store, default_store_dir
 
-        given = self.command.store
+        command, given = self.command, self.command.store
         place = given or default_store_dir()
-        if "://" in str(place):
-            raise StoreError(f"store {place}: only directories can be looked into; use the tools of the object store")
+        if is_url(place) and isinstance(command, VerifyCommand) and not command.remove:
+            command.on(open_store(place))
+            return
+        if is_url(place):
+            raise StoreError(
+                f"store {place}: only a directory can be looked into or changed; use the tools of the object store. "
+                "What `scail store verify` finds damaged there, a run makes again"
+            )
         root = Path(place)
         if (root / "store.json").is_file():
-            self.command.on(Store(root))
-        elif given is None and isinstance(self.command, LsCommand):
-            print(f"{root}: empty, nothing was trained yet")
-            _list_images()
-        elif given is None and isinstance(self.command, RmCommand) and not _remove_images(self.command.keys)[1]:
-            print("removed decoded copies of images")
-        elif given is not None or root.exists():
+            command.on(Store(root))
+        elif given is not None:
             raise StoreError(f"{root}: there is no scail store here")
         else:
-            print(f"{root}: empty, nothing was trained yet")
+            _on_images(command, root)
+
+
+def _on_images(command: object, root: Path) -> None:
+    """Where nothing was trained yet there may be decoded copies of images."""
+    if isinstance(command, RmCommand) and not _remove_images(command.keys)[1]:
+        print("removed decoded copies of images")
+    elif isinstance(command, LsCommand):
+        print(f"{root}: empty, nothing was trained yet")
+        _list_images()
+    elif isinstance(command, VerifyCommand):
+        print(f"{root}: empty, nothing was trained yet")
+        command.on(None)
+    elif root.exists():
+        raise ValueError(f"{root}: there is no scail store here")
+    else:
+        print(f"{root}: empty, nothing was trained yet")
 
 
 def _list_images() -> None:
@@ -231,14 +219,15 @@ def _remove_images(keys: Sequence[str]) -> tuple[int, list[str]]:
     return len(gone), [key for key in keys if key not in mine]
 
 
-def _old_images(days: float) -> list[Path]:
-    """Remove decoded copies that were not used for so many days."""
-    from scail.storage.cache import kept_images
+def _old_images(days: float) -> int:
+    """Remove decoded copies that were not used for so many days, and halves of them; gives how many these were."""
+    from scail.storage.cache import half_written, kept_images
 
     old = [path for path in kept_images() if time.time() - path.stat().st_mtime > days * 86400]
+    old += half_written()
     for path in old:
         path.unlink(missing_ok=True)
-    return old
+    return len(old)
 
 
 def _one(entries: list[StoredEntry], beginning: str) -> StoredEntry:
@@ -268,6 +257,11 @@ def human_size(size: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+def size_of(held: Sequence[Held]) -> str:
+    """Bytes of all of them together, as people write them."""
+    return human_size(sum(one.size for one in held))
 
 
 def human_age(moment: float) -> str:

@@ -16,7 +16,7 @@ from scail.config import DataSettings
 from scail.datasets.dataset import Dataset, Found, Images, Split
 from scail.datasets.images.on_disk import ImageTable
 from scail.runtime.seeds import generator_for
-from scail.storage.cache import IMAGES, cache_dir, cached_tensors, images_are_kept, keep
+from scail.storage.cache import IMAGES, cache_dir, cached_tensors, images_are_kept, keep, kept
 
 Source = TypeVar("Source", Found, Dataset)
 _LARGEST_IN_MEMORY = 64  # pixels: beyond, regions of the original image are worth more than a scaled copy
@@ -167,8 +167,8 @@ def without_broken(found: Found) -> Found:
 def _broken_rows(images: ImageTable) -> dict[int, str]:
     place = cache_dir() / f"broken-{hashlib.sha256(images.stamp()).hexdigest()[:16]}.json"
     try:
-        return {int(row): text for row, text in json.loads(place.read_bytes()).items()}
-    except (OSError, ValueError):
+        return {int(row): text for row, text in json.loads(kept(place) or b"").items()}
+    except ValueError:
         from rich.progress import Progress
 
         with Progress(transient=True) as bar:

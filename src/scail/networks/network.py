@@ -28,6 +28,7 @@ from scail.networks.mlp import MLPS, create_mlp
 from scail.networks.resnet import MOST_WIDE, NETWORKS, create_resnet, layout_of, unfilled
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
+from scail.storage.entry import not_finite
 
 NETWORK_VERSION = 1  # raise it when a change makes other networks or features: states are then not reused
 _LITE_VERSION = 2  # the same for EfficientNets
@@ -267,6 +268,8 @@ def classes_of(tensors: Mapping[str, Tensor]) -> int:
 
 def network_from(name: str, channels: int, tensors: Mapping[str, Tensor]) -> Network:
     """The network of this name with these weights, ready to be used; a ValueError if they are those of another."""
+    if spoiled := not_finite(tensors):
+        raise ValueError(f"{spoiled} has numbers that are NaN or infinite: not the weights of a network that learned")
     network = blank_network(name, channels, max(1, classes_of(tensors)))
     try:
         if "linear.scale" in tensors:

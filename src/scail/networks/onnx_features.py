@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import warnings
 from collections import deque
@@ -23,7 +22,7 @@ from scail.networks.network import Network, extract_features
 from scail.runtime.onnx_session import onnx_session
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
-from scail.storage.cache import cache_dir, keep
+from scail.storage.cache import cache_dir, keep, kept
 
 _BATCH = 8  # large enough to be quick, small enough to stay in a cache
 _TOLERANCE = 1e-4
@@ -52,10 +51,7 @@ def kept_graph(network: Network, height: int, width: int) -> bytes:
     """
     if network.int8 is not None:
         return network.int8
-    try:
-        return _place(network, height, width).read_bytes()
-    except OSError:
-        return features_graph(network, height, width)
+    return kept(_place(network, height, width)) or features_graph(network, height, width)
 
 
 def _place(network: Network, height: int, width: int) -> Path:
@@ -99,10 +95,9 @@ class FrozenFeatures:
             self._session = _int8_session(network.int8)
         elif find_spec("onnxruntime"):
             place = _place(network, height, width)
-            if place.exists():  # it was checked when it was made
-                with contextlib.suppress(Exception):  # damaged: onnxruntime has a dozen kinds of its own
-                    self._session = onnx_session(place.read_bytes(), 1)
-            if self._session is None:
+            if (graph := kept(place)) is not None:  # it was checked when it was made
+                self._session = onnx_session(graph, 1)
+            else:
                 graph = features_graph(network, height, width)
                 self._session = onnx_session(graph, 1)
                 self._check()

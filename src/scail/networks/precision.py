@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
-from scail.storage.cache import cache_dir, keep
+from scail.storage.cache import cache_dir, keep, kept
 
 AUTO, FULL, HALF = "auto", "32-true", "bf16-mixed"
 _GAIN, _TURNS = 1.2, 5  # so many times as fast it must be to pay
@@ -68,8 +68,8 @@ def _remembered(kind: str, gain: Callable[[], float]) -> bool:
     machine = f"{platform.node()}-{platform.machine()}-{torch.__version__}".replace("/", "-")
     path = cache_dir() / f"bf16-{kind}-{machine}.json"
     try:
-        return bool(json.loads(path.read_text(encoding="utf-8"))["gain"] >= _GAIN)
-    except (OSError, ValueError, KeyError, TypeError):
+        return bool(json.loads(kept(path) or b"")["gain"] >= _GAIN)
+    except (ValueError, KeyError, TypeError):
         found = gain()
         keep(path, json.dumps({"gain": found}).encode())
         return found >= _GAIN

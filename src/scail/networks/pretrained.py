@@ -16,6 +16,7 @@ from torch import Tensor
 from scail.networks.efficientnet_lite import lite_name
 from scail.networks.network import Network, blank_network, create_network, network_names
 from scail.runtime.seeds import generator_for
+from scail.storage.entry import not_finite
 
 PRETRAINED = "pretrained"
 """In place of a file: the weights that a package, or timm, has for this network."""
@@ -155,11 +156,19 @@ def _read(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load
 
     try:
-        return load(_bytes_of(path))
+        found = load(_bytes_of(path))
     except SafetensorError as error:
         raise ValueError(
             f"backbone weights {path}: not a safetensors file ({error}); other kinds can hold code and are not read"
         ) from error
+    if spoiled := not_finite(found):
+        raise ValueError(
+            f"backbone weights {path}: {spoiled!r} has numbers that are NaN or infinite; give the weights of a "
+            "training that did not diverge"
+        )
+    if "std" in found and not bool((found["std"] > 0).all()):
+        raise ValueError(f"backbone weights {path}: 'std' is not above 0; images are divided by it")
+    return found
 
 
 def _bytes_of(path: Path) -> bytes:

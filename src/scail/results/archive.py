@@ -18,7 +18,8 @@ from typing import Any
 from scail.config import ASKED, WAY, Experiment, names_with, schedule_names, schedules_in, settings_of
 from scail.results.row import Row, row_from
 from scail.results.run_directory import read_lines
-from scail.storage.atomic import write_text
+from scail.storage.atomic import flush, sweep, write_text
+from scail.storage.lock import LOCK, locked
 
 Pair = tuple[str, str | None]
 """(method, selection)."""
@@ -139,12 +140,13 @@ class Archive:
 
     def _look(self) -> None:
         """See which files there are: other grids may add some."""
-        self._files = dict[str, Path]()
+        self._files = dict[str, list[Path]]()
+        """By key; more than one where folders were joined."""
         self._alike = dict[str, list[Path]]()
         """Configurations that differ in Z and B only: they have the same Full."""
         for path in sorted(self.folder.glob("*.jsonl")):
             configuration = json.loads(_first_line(path))
-            self._files[configuration["key"]] = path
+            self._files.setdefault(configuration["key"], []).append(path)
             self._alike.setdefault(_beside_states_and_memory(configuration), []).append(path)
 
     def __len__(self) -> int:
@@ -159,39 +161,51 @@ class Archive:
 
     def get(self, key: str, schedules: Schedules, own: Mapping[str, str]) -> Measurements | None:
         """What is known of the configuration with this key, with these schedules and files of one's own."""
-        path = self._files.get(key)
-        return read_measurements(path).matching(schedules, own) if path else None
+        return _joined(self._files[key]).matching(schedules, own) if key in self._files else None
 
     def all(self) -> list[Measurements]:
         """Every configuration, by file name, with whatever schedules."""
-        return [read_measurements(path) for path in sorted(self._files.values())]
+        return [_joined(paths) for paths in sorted(self._files.values())]
 
     def add(self, config: Mapping[str, Any], rows: Iterable[Row], seconds: float) -> None:
         """Keep the rows of a finished run, and Full with them where another configuration has it.
 
-        Those of methods that were measured before are left as they are.
+        Those of methods that were measured before are left as they are. Of several that add at once, one after the
+        other reads what is there, and writes it with its own.
         """
-        kept, schedules = self._own(config), schedules_of(config)
-        known = kept.matching(schedules, own_of(config)).pairs
-        new = [row for row in rows if (row.method, row.select) not in known]
-        made = {name: config.get(name) for name in ("commit", "started", "provenance")}
-        made |= {"command": plain_command(config["command"]), "schedules": schedules, "seconds": round(seconds, 3)}
-        made |= {"own": own} if (own := own_of(config)) else {}
-        lines = config["lines"]
-        if all("schedules" in line for line in lines):
-            made["used"] = {line["trainer"]: list(line["schedules"]) for line in lines}
-        parts = [*kept.parts, Contribution(made, new)] if new else kept.parts
-        lent = self._lent(Measurements(kept.configuration, parts), schedules)
-        if len(parts) + len(lent) > len(kept.parts):
+        new = Contribution(_made(config, seconds), [*rows])
+        if self._grown(config, new) is None:
+            return
+        try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            path = self._files.setdefault(kept.configuration["key"], self._free_path(config))
-            write_text(path, "".join(_lines(Measurements(kept.configuration, [*parts, *lent]))))
+            with locked(self.folder / LOCK):
+                sweep(self.folder)
+                if (grown := self._grown(config, new)) is not None:
+                    self._write(config, grown)
+        except OSError as error:
+            raise ValueError(f"--results {self.folder}: cannot write there: {error.strerror or error}") from error
+
+    def _grown(self, config: Mapping[str, Any], new: Contribution) -> Measurements | None:
+        """What there is of this configuration with the new rows; None: nothing is new."""
+        kept = self._own(config)
+        grown = _with(kept, new)
+        parts = [*grown.parts, *self._lent(grown, schedules_of(config))]
+        return Measurements(kept.configuration, parts) if len(parts) > len(kept.parts) else None
+
+    def _write(self, config: Mapping[str, Any], grown: Measurements) -> None:
+        """On the disk, in one file; hold the lock."""
+        first, *others = self._files.get(grown.configuration["key"], ()) or (self._free_path(config),)
+        write_text(first, "".join(_lines(grown)))
+        flush(self.folder)
+        for path in others:
+            path.unlink()
+        self._look()
 
     def _own(self, config: Mapping[str, Any]) -> Measurements:
-        """What the file of this configuration has, if there is one."""
+        """What the files of this configuration have, if there are any."""
         self._look()
-        path = self._files.get(key := key_of_configuration(config))
-        return read_measurements(path) if path else Measurements({"key": key, **configuration_of(config)}, [])
+        paths = self._files.get(key := key_of_configuration(config))
+        return _joined(paths) if paths else Measurements({"key": key, **configuration_of(config)}, [])
 
     def _lent(self, kept: Measurements, schedules: Schedules) -> list[Contribution]:
         """Full, where `kept` has none, from the first configuration that differs in Z and B only."""
@@ -206,10 +220,36 @@ class Archive:
     def _free_path(self, config: Mapping[str, Any]) -> Path:
         data, states, seed = config["dataset"]["name"], len(config["state_sizes"]), config["experiment"]["seed"]
         name = f"{Path(data).stem}-z{states}-b{config['memory']}-seed{seed}"
-        taken, n = set(self._files.values()), 1
-        while (path := self.folder / f"{name}{f'-{n}' if n > 1 else ''}.jsonl") in taken:
+        n = 1
+        while (path := self.folder / f"{name}{f'-{n}' if n > 1 else ''}.jsonl").exists():
             n += 1
         return path
+
+
+def _made(config: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """How a run was made, for those who read its rows."""
+    made = {name: config.get(name) for name in ("commit", "started", "provenance")}
+    made |= {"command": plain_command(config["command"]), "schedules": schedules_of(config)}
+    made |= {"seconds": round(seconds, 3)} | ({"own": own} if (own := own_of(config)) else {})
+    lines = config["lines"]
+    if all("schedules" in line for line in lines):
+        made["used"] = {line["trainer"]: list(line["schedules"]) for line in lines}
+    return made
+
+
+def _with(kept: Measurements, part: Contribution) -> Measurements:
+    """With the rows of this part whose methods were not measured before."""
+    known = kept.matching(part.made["schedules"], part.own).pairs
+    new = [row for row in part.rows if (row.method, row.select) not in known]
+    return Measurements(kept.configuration, [*kept.parts, *([Contribution(part.made, new)] if new else [])])
+
+
+def _joined(paths: Sequence[Path]) -> Measurements:
+    """All files of one configuration; more than one where folders were joined, by git perhaps."""
+    found, *others = [read_measurements(path) for path in paths]
+    for part in (part for other in others for part in other.parts):
+        found = _with(found, part)
+    return found
 
 
 def plain_command(command: Sequence[str]) -> str:

@@ -1,14 +1,16 @@
-"""Tensors that are made once and kept in the user's cache directory."""
+"""What is made once and kept in the user's cache directory, with checksums: what is damaged there is made again."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scail.storage.atomic import write_bytes
+from scail.storage.atomic import ASIDE
+from scail.storage.sealed import BrokenSeal, read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 _KEEP_IMAGES = "SCAIL_IMAGE_CACHE"
 IMAGES = "images-"
 """How names of decoded copies of images begin."""
+_LEFT = 3600.0  # seconds after which what is being written counts as left by a process that died
 
 
 def cache_dir() -> Path:
@@ -41,25 +44,39 @@ def kept_images() -> list[Path]:
     return sorted(cache_dir().glob(f"{IMAGES}*.safetensors"))
 
 
+def half_written() -> list[Path]:
+    """What processes that died were writing into the cache."""
+    found = [path for path in cache_dir().glob(".scail-*") if ASIDE.fullmatch(path.name)]
+    return [path for path in found if time.time() - path.stat().st_mtime > _LEFT]
+
+
 def cached_tensors(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
     """The tensors kept under `name`; made, and kept for the next time, where there are none or the file is damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load, save
 
     path = cache_dir() / f"{name}.safetensors"
-    try:
-        found = load(path.read_bytes())
-        with contextlib.suppress(OSError):
-            path.touch()  # it was used
-        return found
-    except (OSError, SafetensorError):
-        tensors = make()
+    with contextlib.suppress(SafetensorError):
+        if (data := kept(path)) is not None:
+            return load(data)
+    tensors = make()
     keep(path, save(tensors))
     return tensors
+
+
+def kept(path: Path) -> bytes | None:
+    """What `keep` wrote; None where there is nothing, or nothing whole."""
+    try:
+        content = read_sealed(path)
+    except (OSError, BrokenSeal):
+        return None
+    with contextlib.suppress(OSError):
+        path.touch()  # it was used
+    return content
 
 
 def keep(path: Path, content: bytes) -> None:
     """Write a file of the cache. One that cannot be written (full or read-only disk) costs time, not results."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, content, flushed=False)
+        write_sealed(path, content, flushed=False)

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scail.storage.atomic import aside
 from scail.storage.cache import cache_dir
-from scail.storage.entry import Entry, StoreError
-from scail.storage.store import DamagedEntry, Store, default_store_dir, stored_keys
+from scail.storage.entry import RECORD, TENSORS, DamagedEntry, Entry, StoreError, from_files
+from scail.storage.lock import locked
+from scail.storage.store import Store, default_store_dir, stored_keys
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
-
-_FILES = ("tensors.safetensors", "entry.json")  # in the order in which they are uploaded
 
 
 def is_url(place: str | Path) -> bool:
@@ -63,38 +60,55 @@ class RemoteStore(Store):
 
     def load(self, key: str, use: bool = True) -> Entry | None:
         """From the cache, or fetched into it; what is damaged in the cache is fetched again."""
-        try:
+        with contextlib.suppress(DamagedEntry):
             if (entry := super().load(key, use)) is not None:
                 return entry
-        except DamagedEntry:
-            self.remove(key)
-        return super().load(key, use) if self._fetch(key) else None
+        if (files := self._fetched(key)) is None:
+            return None
+        entry = from_files(files, key, f"{self.url}/states/{key}")
+        self._copy(key, files)
+        return entry
 
-    def save(self, key: str, entry: Entry) -> None:
-        """Into the cache, and from there to the URL."""
-        super().save(key, entry)
+    def reread(self, key: str) -> Entry | None:
+        """The entry as it lies behind the URL, for a check: no copy is used or made. Raises `DamagedEntry`."""
+        files = self._fetched(key)
+        return None if files is None else from_files(files, key, f"{self.url}/states/{key}")
+
+    def keys(self) -> set[str]:
+        """The keys of all states behind the URL."""
+        return keys_in(self.url)
+
+    def _write(self, key: str, files: Mapping[str, bytes]) -> None:
+        """Into the cache, and from there to the URL; the record is the last file."""
+        super()._write(key, files)
         with _clear_errors(self.url):
-            for name in _FILES:
-                self._upload(self.root / "states" / key / name, f"{self._remote}/states/{key}/{name}")
+            for name, data in files.items():
+                self._upload(data, f"{self._remote}/states/{key}/{name}")
 
-    def _fetch(self, key: str) -> bool:
-        """Copy an entry into the cache; False where there is none."""
+    def _fetched(self, key: str) -> dict[str, bytes] | None:
+        """The files of an entry; None where there is none."""
         remote = f"{self._remote}/states/{key}"
         with _clear_errors(self.url):
-            if not self._files.exists(f"{remote}/entry.json"):
-                return False
-            with aside(self.root / "states" / key) as begun:
-                begun.mkdir()
-                for name in _FILES:
-                    (begun / name).write_bytes(self._files.cat_file(f"{remote}/{name}"))
-        self.shrink(self.limit, keep=key)
-        return True
+            if not self._files.exists(f"{remote}/{RECORD}"):
+                return None
+            try:
+                return {name: self._files.cat_file(f"{remote}/{name}") for name in (TENSORS, RECORD)}
+            except FileNotFoundError as error:
+                raise DamagedEntry(f"{self.url}/states/{key}: {error}: is missing") from error
 
-    def _upload(self, local: Path, remote: str) -> None:
+    def _copy(self, key: str, files: Mapping[str, bytes]) -> None:
+        """Into the cache, if it can be written, and nobody else is at it: it costs time only."""
+        with contextlib.suppress(OSError, StoreError):
+            taken = StoreError(f"{key} is being trained")
+            with contextlib.nullcontext() if key in self._locked else locked(self._lock_of(key), taken):
+                self._put(key, files)
+            self.shrink(self.limit, keep=key)
+
+    def _upload(self, data: bytes, remote: str) -> None:
         """The whole file, in one step for readers."""
         self._files.makedirs(remote.rsplit("/", 1)[0], exist_ok=True)
-        with self._files.transaction, local.open("rb") as source, self._files.open(remote, "wb") as target:
-            shutil.copyfileobj(source, target, 2**20)
+        with self._files.transaction, self._files.open(remote, "wb") as target:
+            target.write(data)
 
 
 def _file_system(url: str) -> tuple[AbstractFileSystem, str]:

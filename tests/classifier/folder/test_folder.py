@@ -109,18 +109,18 @@ def test_no_half_of_a_model_is_ever_read(folder, pictures):
     from scail.classifier.folder import read
 
     newer = little().learn(*little_images("x", "y"))
-    real, done = read._tensors, []
+    real, done = read.tensors_in, []
 
     def disturbed(root, file):
         if not done:
             done.append(newer.save(folder, overwrite=True))
         return real(root, file)
 
-    read._tensors = disturbed
+    read.tensors_in = disturbed
     try:
         assert IncrementalClassifier.load(folder, pictures=pictures).classes_ == ("x", "y")
     finally:
-        read._tensors = real
+        read.tensors_in = real
     assert done
 
 
@@ -227,6 +227,44 @@ def set_in(*path, value):
         record[last] = value
 
     return lambda root: rewrite(root, change)
+
+
+def spoiled(kind):
+    """One number of a tensor that is none, with checksums that fit."""
+
+    def change(root):
+        from safetensors.torch import load_file, save
+
+        old = first(root, f"{kind}-*")
+        tensors = load_file(old)
+        name = next(name for name, tensor in sorted(tensors.items()) if tensor.is_floating_point() and tensor.numel())
+        tensors[name].view(-1)[-1] = torch.nan
+        data = save(tensors)
+        digest = hashlib.sha256(data).hexdigest()
+        new = f"{kind}-{digest[:32]}.safetensors"
+        (root / new).write_bytes(data)
+        rewrite(root, lambda record: record.update({kind: {"name": new, "sha256": digest}}))
+
+    return change
+
+
+@pytest.mark.parametrize("kind", ["network", "evidence"])
+def test_a_model_with_numbers_that_are_none_is_refused_with_file_and_tensor(folder, kind):
+    spoiled(kind)(folder)
+    with pytest.raises(
+        DamagedModel, match=rf"{kind}-[0-9a-f]*\.safetensors: '.*' has numbers that are NaN or infinite"
+    ):
+        IncrementalClassifier.load(folder)
+
+
+def test_a_model_with_numbers_that_are_none_is_not_written(folder):
+    clf, before = IncrementalClassifier.load(folder, verbose=False), files_in(folder)
+    with torch.no_grad():
+        clf.model_.learned.network.linear.weight[0, 0] = torch.inf
+    with pytest.raises(FolderError, match=r"the new model is not written: 'linear.weight' of its network has numbers"):
+        clf.save(folder)
+    assert files_in(folder) | {"learn.lock"} == before | {"learn.lock"}
+    assert IncrementalClassifier.load(folder, verbose=False).classes_ == NAMES
 
 
 CRAFTED = {

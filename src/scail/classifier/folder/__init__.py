@@ -21,17 +21,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from scail.classifier.folder.checkup import Checkup, check_folder
     from scail.classifier.folder.files import locked, unfinished
     from scail.classifier.folder.read import Look, look, read_before, read_model
     from scail.classifier.folder.record import DamagedModel, FolderError
     from scail.classifier.folder.write import sweep, write_model
 
 __all__ = [
-    "DamagedModel", "FolderError", "Look", "locked", "look", "read_before", "read_model", "sweep", "unfinished",
-    "write_model",
+    "Checkup", "DamagedModel", "FolderError", "Look", "check_folder", "locked", "look", "read_before", "read_model",
+    "sweep", "unfinished", "write_model",
 ]  # fmt: skip
 
 _HOMES = {
+    "Checkup": "checkup", "check_folder": "checkup",
     "DamagedModel": "record", "FolderError": "record", "Look": "read", "locked": "files", "look": "read",
     "read_before": "read", "read_model": "read", "sweep": "write", "unfinished": "files", "write_model": "write",
 }  # fmt: skip

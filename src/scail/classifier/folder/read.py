@@ -28,6 +28,7 @@ from scail.learner import Learned
 from scail.moments import Moments
 from scail.networks.int8 import check_int8_graph
 from scail.networks.network import Network, classes_of, network_from
+from scail.storage.entry import not_finite
 from scail.training.trainer import check_shapes
 
 _MOST_TENSORS = 16 * 2**30
@@ -69,7 +70,7 @@ def read_model(root: Path, pictures: bool = True, without: Collection[str] = ())
             return _let_go(found, manifest, without) if without else found, hashlib.sha256(data).hexdigest()
         except FileNotFoundError as error:
             if read_manifest(root)[1] == data:
-                raise _missing(root, manifest, str(error.filename)) from error
+                raise missing(root, manifest, str(error.filename)) from error
         except OSError as error:
             raise DamagedModel(f"{root / str(error.filename)}: {error.strerror or error}") from error
     raise FolderError(f"{root}: changes faster than it can be read; try again")
@@ -83,12 +84,12 @@ def read_before(root: Path) -> tuple[Before | None, Change | None]:
     try:
         found = _read(Path(root), manifest.before, True, manifest.pictures())
     except FileNotFoundError as error:
-        raise _missing(root, manifest, str(error.filename)) from error
+        raise missing(root, manifest, str(error.filename)) from error
     return Before(found, manifest.gone), manifest.change
 
 
-def _missing(root: Path, manifest: Manifest, name: str) -> DamagedModel:
-    """Of a picture that somebody deleted, it also says how to take it out."""
+def missing(root: Path, manifest: Manifest, name: str) -> DamagedModel:
+    """The error about a file that is not there. Of a picture it also says how to take it out of the model."""
     told = f"{root / name}: is missing; restore it from a copy"
     for one in manifest.classes:
         if name.split("/")[-2:-1] == [one.folder]:
@@ -102,12 +103,12 @@ def _read(
 ) -> Model:  # fmt: skip
     """`places`: where pictures are, by their hashes; None: where this manifest has them."""
     settings, classes = manifest.settings, manifest.classes
-    network = _network(root, manifest, _tensors(root, manifest.network))
+    network = _network(root, manifest, tensors_in(root, manifest.network))
     kept = [
         _kept(root, manifest, kind, most, pictures, places, without)
         for kind, most in (("exemplars", settings.exemplar_places), ("held-out", settings.held_out_places))
     ]
-    tensors = _tensors(root, manifest.evidence)
+    tensors = tensors_in(root, manifest.evidence)
     carried = {name.removeprefix("carried."): t for name, t in tensors.items() if name.startswith("carried.")}
     try:
         settings.trainer.check_carried(carried, len(classes), network.feature_size)
@@ -156,15 +157,21 @@ def _let_go(model: Model, manifest: Manifest, digests: Collection[str]) -> Model
     return replace(model, learned=learned, exemplars=kept[0], held_out=kept[1])
 
 
-def _tensors(root: Path, file: TensorFile) -> dict[str, Tensor]:
+def tensors_in(root: Path, file: TensorFile) -> dict[str, Tensor]:
+    """What a file of numbers holds, checked."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
     data = read_checked(root, file.name, file.sha256, _MOST_TENSORS)
     try:
-        return load(data)
+        tensors = load(data)
     except SafetensorError as error:
         raise DamagedModel(f"{root / file.name}: not a safetensors file ({error})") from error
+    if spoiled := not_finite(tensors):
+        raise DamagedModel(
+            f"{root / file.name}: {spoiled!r} has numbers that are NaN or infinite; restore it from a copy"
+        )
+    return tensors
 
 
 def _network(root: Path, manifest: Manifest, weights: dict[str, Tensor]) -> Network:
@@ -215,7 +222,7 @@ def _kept(
 
 def _seen(root: Path, file: TensorFile, classes: int, feature_size: int) -> Seen:
     """Images that were learned in one call, as numbers."""
-    tensors = _tensors(root, file)
+    tensors = tensors_in(root, file)
     try:
         seen = Seen(**{f.name: tensors[f.name] for f in fields(Seen)})
         check_shapes(

@@ -37,6 +37,7 @@ from scail.datasets.images.on_disk import in_threads
 from scail.heads.evidence import TENSORS
 from scail.storage import atomic
 from scail.storage.atomic import flush, write_bytes
+from scail.storage.entry import not_finite
 
 
 def write_model(root: Path, model: Model, change: Change = "save", before: Before | None = None) -> str:
@@ -45,6 +46,7 @@ def write_model(root: Path, model: Model, change: Change = "save", before: Befor
     `change`: what was done to it; `before`: what it was before that, so that it can be taken back.
     """
     root = Path(root)
+    _check_numbers(root, model)
     with clear_errors(root):
         prepare(root)
         written = dict[int, TensorFile]()
@@ -65,13 +67,27 @@ def write_model(root: Path, model: Model, change: Change = "save", before: Befor
     return hashlib.sha256(data).hexdigest()
 
 
+def _check_numbers(root: Path, model: Model) -> None:
+    """A training can diverge with its very last batch: its loss was still a number."""
+    of = {"network": model.learned.network.state_dict(), "evidence": _evidence_of(model)}
+    for kind, tensors in (*of.items(), *(("features", _tensors_of(seen)) for seen in model.seen)):
+        if spoiled := not_finite(tensors):
+            raise FolderError(
+                f"{root}: the new model is not written: {spoiled!r} of its {kind} has numbers that are NaN or "
+                "infinite. The model that was there is as it was. Try a lower learning rate"
+            )
+
+
+def _evidence_of(model: Model) -> dict[str, Tensor]:
+    tensors = {name: getattr(model.learned.evidence, name) for name in TENSORS}
+    return tensors | {f"carried.{name}": tensor for name, tensor in model.learned.carried.items()}
+
+
 def _write_numbers(
     root: Path, model: Model, pictures: Callable[[], list[list[list[str]]]], written: dict[int, TensorFile]
 ) -> Manifest:
     """All but pictures and the file that answers. `written`: files of the same tensors, by their ids."""
     learned = model.learned
-    tensors = {name: getattr(learned.evidence, name) for name in TENSORS}
-    tensors |= {f"carried.{name}": tensor for name, tensor in learned.carried.items()}
 
     def once(kind: str, of: object, values: Callable[[], dict[str, Tensor]]) -> TensorFile:
         if id(of) not in written:
@@ -79,7 +95,7 @@ def _write_numbers(
         return written[id(of)]
 
     network = once("network", learned.network, learned.network.state_dict)
-    evidence = _write_tensors(root, "evidence", tensors)
+    evidence = _write_tensors(root, "evidence", _evidence_of(model))
     graph = learned.network.int8
     features = tuple(once("features", seen, partial(_tensors_of, seen)) for seen in model.seen)
     return Manifest(
