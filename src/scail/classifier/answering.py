@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scail.classifier.folder.record import TENSOR_FILE, TRIES, DamagedModel, FolderError, read_checked, read_record
-from scail.datasets.images.decode import BROKEN, BrokenImage, open_turned
+from scail.datasets.images.decode import BROKEN, BrokenImage, open_turned, why
 from scail.runtime.onnx_session import onnx_session
 
 ANSWER_FORMAT = "1"
@@ -118,4 +118,4 @@ def read_picture(file: str | Path | bytes) -> NDArray[np.uint8]:
         return np.asarray(open_turned(BytesIO(file) if isinstance(file, bytes) else Path(file)))
     except BROKEN as error:
         name = "an image in a table" if isinstance(file, bytes) else file
-        raise BrokenImage(f"{name}: cannot be read as an image ({error})") from error
+        raise BrokenImage(f"{name}: cannot be read as an image ({why(error)})") from error
