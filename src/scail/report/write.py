@@ -21,13 +21,11 @@ from scail.report.protocol import Comparison, compare
 from scail.report.runs import read_report_run, read_runs
 from scail.report.table import markdown_table, table_of
 from scail.report.tabular import FORMS, Tabular, to_markdown
+from scail.results.marks import marks_of
 from scail.results.measures import MEASURES
 from scail.results.results import Results
 from scail.storage.atomic import write_text
 from scail.storage.lock import claim
-
-_OURS = {"report.html", "config.json", "grid.json"}
-"""A folder that holds one of these is a run's, a grid's or a report's."""
 
 
 def write_report(
@@ -48,8 +46,10 @@ def write_report(
     if out is None and len(places) > 1:
         raise ValueError("several runs: say where the report goes, with out=")
     out = places[0] if out is None else Path(out)
-    check_place(out)
+    if places != [out]:  # of a folder that is read, what is wrong with it is told first
+        check_place(out)
     comparisons = compare(read_runs(places))
+    check_place(out)
     page = write_page(comparisons, unfinished(places), thumbnails)
     out.mkdir(parents=True, exist_ok=True)
     (out / "tables").mkdir(exist_ok=True)
@@ -94,7 +94,7 @@ def write_page_of(place: Path, thumbnails: bool = True) -> Path:
 def check_place(out: Path) -> None:
     """A folder with other people's files is left alone."""
     foreign = "holds files that are not a scail run or report; give a new directory"
-    claim(out, f"--out {out}", _OURS, foreign, make=False)
+    claim(out, f"--out {out}", marks_of(out), foreign, make=False)
 
 
 def unfinished(places: Sequence[Path]) -> list[str]:
