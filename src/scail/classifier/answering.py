@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scail.classifier.folder.record import TENSOR_FILE, TRIES, DamagedModel, FolderError, read_checked, read_record
-from scail.datasets.images.decode import BROKEN, BrokenImage, open_turned, why
+from scail.datasets.images.decode import BROKEN, BrokenImage, open_turned
 from scail.runtime.onnx_session import onnx_session
+from scail.storage.reading import why
 
 ANSWER_FORMAT = "1"
 """Of the ONNX file: what goes in, what comes out, what its metadata say."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from scail.report.tabular import FORMS, Tabular, to_markdown
 from scail.results.marks import marks_of
 from scail.results.measures import MEASURES
 from scail.results.results import Results
+from scail.results.run_record import read_folders, read_summary
 from scail.storage.atomic import write_text
 from scail.storage.lock import claim
 
@@ -78,7 +78,7 @@ def write_end(run: Path, seeds: Sequence[Path] = (), thumbnails: bool = True) ->
 def _write_table(run: Path) -> None:
     """The table of a run, or of its seeds together, in its own folder; a grid's or a comparison's is another."""
     if (run / "summary.json").is_file():
-        summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+        summary = read_summary(run)
         more = [table for form in _MORE.values() if (table := form(summary)).rows]
         texts = [markdown_table(summary), *(f"## {table.title}\n\n{to_markdown(table)}" for table in more)]
         write_text(run / "table.md", "\n".join(texts))
@@ -102,9 +102,9 @@ def unfinished(places: Sequence[Path]) -> list[str]:
     notes = []
     for path in sorted(path for place in places for path in Path(place).rglob("grid.json")):
         try:
-            cells = [cell["folder"] for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}: damaged ({error}); the same `scail grid` command writes it again") from error
+            cells = read_folders(path.parent)
+        except ValueError as error:
+            raise ValueError(f"{error}; the same `scail grid` command writes it again") from error
         missing = [cell for cell in cells if not (path.parent / cell / "summary.json").is_file()]
         if missing:
             named = f"{', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}"

@@ -15,6 +15,7 @@ MOST_RECORD = 64 * MIB
 """Bytes of a file that is one JSON record."""
 MOST_LINES = 512 * MIB
 """Bytes of a file with a JSON record in each line."""
+_DEEPEST = 100
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -28,6 +29,11 @@ def size_text(size: float) -> str:
         if size >= one:
             return f"{size / one:.3g} {unit}"
     return f"{size:.0f} bytes"
+
+
+def why(error: Exception) -> str:
+    """What went wrong, on one line."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def read_bounded(path: Path, most: int) -> bytes:
@@ -58,6 +64,7 @@ def parsed(data: bytes | str) -> Any:
     try:
         value = json.loads(data, parse_int=_whole, parse_float=_finite, parse_constant=_no_number)
         text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        _check_depth(value)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()  # half of a character is no text
     except RecursionError:
@@ -67,6 +74,17 @@ def parsed(data: bytes | str) -> Any:
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error})") from None
     return value
+
+
+def _check_depth(value: Any) -> None:
+    """Whoever goes through it may go down step by step."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        level = [one for of in inner for one in of if isinstance(one, dict | list)]
+        if not level:
+            return
+    raise RecursionError
 
 
 def _whole(text: str) -> int:

@@ -54,7 +54,7 @@ def _decode(kind: Any, value: Any, name: str, lenient: bool) -> Any:
         return {key: decode(get_args(kind)[1], one, f"{name}.{str(key)[:40]}", lenient) for key, one in value.items()}
     elif is_dataclass(kind) and isinstance(kind, type) and isinstance(value, dict):
         return _build(kind, value, name, lenient)
-    elif is_typeddict(kind) and isinstance(value, dict):
+    elif is_typeddict(kind):
         return _complete(kind, value, name, lenient)
     elif kind is Any:
         return value
@@ -88,10 +88,12 @@ def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _complete(kind: Any, record: dict[Any, Any], name: str, lenient: bool) -> dict[Any, Any]:
-    if missing := sorted(kind.__required_keys__ - record.keys()):
-        raise ValueError(f"{name}: has no {missing[0]}")
+def _complete(kind: Any, record: Any, name: str, lenient: bool) -> dict[Any, Any]:
+    if not isinstance(record, dict):
+        raise _Unfit
     hints = _hints(kind)
+    if missing := [key for key in hints if key in kind.__required_keys__ and key not in record]:
+        raise ValueError(f"{name}: has no {missing[0]}")
     known = {key: decode(hints[key], record[key], f"{name}.{key}", lenient) for key in hints if key in record}
     return {**record, **known}
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from scail.datasets.images.colour import in_colour, white_of
-from scail.storage.reading import size_text
+from scail.storage.reading import size_text, why
 
 DECODE_VERSION = 2  # raise it when a change gives other pixels: decoded images are then made again
 HEIF, READ_BY_PILLOW = {".heic", ".heif"}, {".avif"}
@@ -76,11 +76,6 @@ def _check_file(path: Path) -> None:
         raise ValueError("not a plain file")
     if status.st_size > MOST_BYTES:
         raise ValueError(f"{size_text(status.st_size)}, expected at most {size_text(MOST_BYTES)}")
-
-
-def why(error: Exception) -> str:
-    """What is wrong with an image, on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 @cache

@@ -19,11 +19,11 @@ import torch
 from PIL import Image
 
 from scail.datasets.dataset import Dataset, Found, Icarl, Split
-from scail.datasets.images.decode import BROKEN, MOST_BYTES, BrokenImage, open_image, open_turned, why
+from scail.datasets.images.decode import BROKEN, MOST_BYTES, BrokenImage, open_image, open_turned
 from scail.datasets.images.on_disk import ImageTable, in_threads
 from scail.storage.atomic import write_bytes, write_text
 from scail.storage.lock import claim
-from scail.storage.reading import MOST_RECORD, read_bounded, read_json, read_text
+from scail.storage.reading import MOST_RECORD, read_bounded, read_json, read_text, why
 from scail.storage.records import decode
 
 ABOUT, PLAN = "scail.json", "unfinished.json"

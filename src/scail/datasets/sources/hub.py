@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from scail.datasets.dataset import Found, Split
-from scail.datasets.images.decode import why
 from scail.datasets.images.on_disk import ImageTable, hash_number, tiff_mark
 from scail.datasets.places import hub_folder, missing
 from scail.datasets.sources.hub_folder import check_folder, inside, labels_of
 from scail.storage.cache import cache_dir
+from scail.storage.reading import why
 
 Columns = tuple[str | None, str | None]
 """Names of the columns of images and labels; None: found by their kind."""

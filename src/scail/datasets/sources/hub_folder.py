@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from scail.datasets.images.decode import why
 from scail.storage.plain_yaml import read_yaml
-from scail.storage.reading import MIB, read_text, size_text
+from scail.storage.reading import MIB, read_text, size_text, why
 
 _CARDS = ("README.md", ".huggingface.yaml")
 _FRONT = re.compile(r"\s*---[\r\n]+([\S\s]*?)[\r\n]+---(?:\r\n|\r|\n|$)")  # as the Hub's own library finds it
