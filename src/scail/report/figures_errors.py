@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scail.evaluation import ERROR_KINDS
-from scail.report.drawing import new_figure, shown_methods, state_ticks
+from scail.report.drawing import new_figure, plain, shown_methods, state_ticks
 from scail.report.page_bulk import in_blocks
 from scail.report.runs import FinishedRun
 from scail.results.confusion_matrices import ConfusionMatrices
@@ -90,7 +90,7 @@ def confusion(run: FinishedRun) -> Figure | None:
         start = "" if named else "state of the "
         axis.set(title=title, xlabel=f"{start}predicted class", ylabel=f"{start}true class")
         if named:
-            axis.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
-            axis.set_yticks(range(len(names)), names, fontsize=6)
+            axis.set_xticks(range(len(names)), map(plain, names), rotation=90, fontsize=6)
+            axis.set_yticks(range(len(names)), map(plain, names), fontsize=6)
     figure.colorbar(image, ax=list(axes), label="share of the row (%)")
     return figure

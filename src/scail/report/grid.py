@@ -142,6 +142,7 @@ def rich_grid(dataset: str, columns: Columns) -> Table:
     """The table of one data set for a terminal."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     value = telling(columns)
     table = Table(box=box.SIMPLE_HEAD, title=f"{dataset}, {_NAMES[value]}", title_justify="left")
@@ -149,7 +150,7 @@ def rich_grid(dataset: str, columns: Columns) -> Table:
     for title in (*columns, "G_IL"):
         table.add_column(title.replace(", ", "\n"), justify="right")
     for label, texts in rows_of(columns, value):
-        table.add_row(label, *(f"[bold]{t.strip('*')}[/bold]" if t.startswith("**") else t for t in texts))
+        table.add_row(label, *(Text(t.strip("*"), "bold" if t.startswith("**") else "") for t in texts))
     return table
 
 

@@ -26,7 +26,7 @@ _BELOW: dict[str, tuple[str, ...]] = {
         r"([\w.-]+-)?against-(memory|states)-[zb]\d+\.(pdf|svg|png)",
     ),
     "tables": (
-        r"([\w.-]+-)?(table|measures|cost|all-\w+)(-\d+)?\.(md|tex|csv)",
+        r"([\w.-]+-)?(table|measures|cost|learning|all-\w+)(-\d+)?\.(md|tex|csv)",
         r"[\w.-]*Z\d[\w.-]*\.(md|tex|csv)",
         r"(states|matrix)\.csv",
     ),

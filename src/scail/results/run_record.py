@@ -14,7 +14,7 @@ from scail.config import schedules_in
 from scail.evaluation import ERROR_KINDS
 from scail.results.marks import GRID, RUN
 from scail.results.measures import COST_TITLES, MEASURES
-from scail.results.row import COSTS, Row, row_from
+from scail.results.row import COSTS, ON_LEARNING, Row, row_from
 from scail.storage.reading import read_json, read_json_lines
 from scail.storage.records import decode
 
@@ -232,7 +232,7 @@ def read_summary(run: Path, states: int | None = None) -> dict[str, Any]:
 
 def _check_numbers(place: Path, record: Mapping[str, Any]) -> None:
     for name, value in record.items():
-        if name in MEASURES or name.endswith("_std") or name in ("exemplar_top1", "new_top1", "drift", "floor"):
+        if name in MEASURES or name.endswith("_std") or (name in ON_LEARNING and name != "learned"):
             decode(float | None, value, f"{place}: {name}")
 
 
