@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import sys
@@ -62,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and end with its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a name that this terminal's encoding lacks is no error
-            stream.reconfigure(errors="backslashreplace")
+            with contextlib.suppress(OSError):
+                stream.reconfigure(errors="backslashreplace")
     carry_out(partial(_obey, sys.argv[1:] if argv is None else argv))
 
 
