@@ -148,7 +148,7 @@ class Desk:
         """What was said of a job, from this line on."""
         try:
             lines = (self.jobs / name / "events.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
-        except OSError:
+        except (OSError, ValueError):
             return []
         found = []
         for line in lines[after:_MOST_EVENTS]:

@@ -45,7 +45,7 @@ def read_bounded(path: Path, most: int) -> bytes:
             raise ValueError(f"{path}: not a plain file")
         if status.st_size > most:
             raise ValueError(f"{path}: {size_text(status.st_size)}, expected at most {size_text(most)}")
-        data = file.read(most + 1)
+        data = file.read(status.st_size + 1)  # not `most`: so much would be set aside
     if len(data) > most:
         raise ValueError(f"{path}: grows while it is read; expected at most {size_text(most)}")
     return data

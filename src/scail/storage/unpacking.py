@@ -79,7 +79,9 @@ def read_unpacked(path: Path, most: int) -> bytes:
     """What is in a file, packed by gzip if its name ends so: at most so many bytes of it, and one more."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content: bytes = file.read(most + 1)
+            parts = list[bytes]()
+            while more := file.read(min(MIB, most + 1 - sum(map(len, parts)))):
+                parts.append(more)
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: cannot be read ({error}); download it again") from error
-    return content
+    return b"".join(parts)
