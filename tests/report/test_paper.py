@@ -11,6 +11,7 @@ from scail.config import Experiment
 from scail.config.recipes import paper, paper_code, quick
 from scail.report.paper import compare, differences, gaps, how_trained, nearest
 from scail.results.published import published, published_full
+from tests.report.report_runs import make_run
 
 
 def run(experiment: Experiment, memory: int, values: dict[tuple[str, str | None], float], states: int = 10):
@@ -124,10 +125,14 @@ def test_the_command_prints_cells_and_gaps(tmp_path, capsys):
         "match": run(paper("cifar100"), 1000, {("scail", "herding"): 86.0}),
         "none": run(quick("glyphs"), 200, {("scail", "random"): 80.0}),
     }.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.json").write_text(json.dumps(config))
-        (tmp_path / name / "summary.json").write_text(json.dumps(summary))
-        (tmp_path / name / "results.jsonl").write_text("{}\n")
+        made = make_run(tmp_path / name, sizes=config["state_sizes"], methods=("scail",), memory=1)
+        whole = {part: json.loads((made / f"{part}.json").read_text()) for part in ("config", "summary")}
+        config["dataset"] = whole["config"]["dataset"] | config["dataset"]
+        (record,) = summary["methods"]
+        summary["methods"] = [whole["summary"]["methods"][0] | record]
+        (made / "config.json").write_text(json.dumps(whole["config"] | config))
+        full = whole["summary"]["full"] | summary["full"]
+        (made / "summary.json").write_text(json.dumps(whole["summary"] | summary | {"full": full}))
     with pytest.raises(SystemExit) as end:
         main(["paper", str(tmp_path)])
     out = capsys.readouterr().out

@@ -205,7 +205,7 @@ class TestCommand:
             (["{}/run", "--out", "{}/file"], "is a file"),
             (["{}/run", "--out", "{}/foreign"], "not a scail run or report"),
             (["{}/run", "--formats", "bmp"], "unknown bmp"),
-            (["{}/damaged"], "results.jsonl: damaged"),
+            (["{}/damaged"], "results.jsonl, line 1: not JSON"),
             (["{}/empty"], "config.json: has no experiment"),
         ],
     )
@@ -227,7 +227,7 @@ class TestCommand:
         code, _, err = call(capsys, "report", run)
         assert code == 2 and "ft-random.npz: damaged" in err
         (tmp_path / "grid.json").write_text("{")
-        with pytest.raises(ValueError, match=r"grid\.json: damaged"):
+        with pytest.raises(ValueError, match=r"grid\.json: not JSON"):
             unfinished([tmp_path])
 
     def test_elsewhere_the_run_is_left_as_it_is_and_the_page_is_the_same_each_time(self, tmp_path, capsys):
@@ -268,7 +268,7 @@ class TestPage:
         run = make_run(tmp_path / "run")
         summary = json.loads((run / "summary.json").read_text())
         for record in summary["methods"]:
-            record["select"] = record["label"] = "<img src=x>"
+            record["label"] = "<img src=x>"
         (run / "summary.json").write_text(json.dumps(summary))
         assert "<img src=x>" not in write_page(compare(read_runs([run])))
 
@@ -277,7 +277,7 @@ class TestPage:
         run = make_run(tmp_path / "run")
         with (run / name).open("a", encoding="utf-8") as file:
             file.write("{}\n")
-        with pytest.raises(ValueError, match=rf"{name}: damaged \(a line without trainer\)"):
+        with pytest.raises(ValueError, match=rf"{name}, line \d: has no trainer"):
             read_report_run(run)
 
     def test_the_data_hold_what_was_measured(self, tmp_path):

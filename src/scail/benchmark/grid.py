@@ -19,6 +19,7 @@ from scail.datasets import Dataset, load_dataset
 from scail.datasets.sources.nominal import nominal_dataset
 from scail.networks.precision import AUTO, FULL
 from scail.results.archive import Archive, Pair, key_of_configuration, own_of, schedules_of
+from scail.results.run_record import read_config, read_summary
 from scail.stream import state_sizes
 
 _DECIDING = ("experiment", "memory", "class_order", "state_sizes", "dataset", "provenance")
@@ -133,13 +134,12 @@ def is_finished(configuration: Configuration) -> bool:
     folder = configuration.folder
     assert folder is not None
     try:
-        before = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        before = read_config(folder)
+        read_summary(folder, len(before["state_sizes"]))
     except (OSError, ValueError):
         return False
     now = json.loads(json.dumps(config_of(configuration)))
-    if isinstance(before.get("experiment"), dict):
-        before["experiment"] = with_defaults(before["experiment"])
+    before["experiment"] = with_defaults(before["experiment"])
     same = all(before.get(key) == now[key] for key in _DECIDING)
     # Of what was asked for, some may be known from elsewhere by now: then more is there than is wanted.
     return same and (folder / "table.md").is_file() and _methods(now) <= _methods(before)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import keyword
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import fields
@@ -14,8 +15,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from scail.benchmark.point import Point
+from scail.benchmark.point import Point, check_count
 from scail.config.options import CommandOptions, DeviceOptions, RunOptions, experiment_of
+from scail.storage.plain_yaml import read_yaml
+from scail.storage.reading import MIB, read_text
 from scail.storage.records import decode
 
 _OF_THE_COMMAND = {field.name for field in fields(CommandOptions)}
@@ -40,6 +43,7 @@ def file_grid(path: Path, options: Mapping[str, object]) -> list[Point]:
     seeds = given.pop("seeds", [1])
     if len(seeds) != 1 or not isinstance(seeds[0], int) or seeds[0] < 1:
         raise ValueError(f"{path}: seeds: {seeds}: expected one number, 1 or more; particular seeds are `seed: [1, 5]`")
+    check_count(str(path), seeds[0] * math.prod(map(len, given.values())))
     if seeds[0] > 1:
         given["seed"] = [n + i for n in given.get("seed", [1]) if isinstance(n, int) for i in range(seeds[0])]
     varying = [key for key, values in given.items() if len(values) > 1 and key not in _IN_NAMES]
@@ -52,18 +56,7 @@ def file_grid(path: Path, options: Mapping[str, object]) -> list[Point]:
 
 def read_grid_file(path: Path) -> dict[str, list[object]]:
     """The file's keys, each with its list of values."""
-    import yaml
-
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        node = yaml.compose(text, yaml.SafeLoader)
-        loaded = yaml.safe_load(text)
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: not a text file; expected YAML in UTF-8") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise ValueError(f"{path}{line}: not YAML: {getattr(error, 'problem', None) or error}") from None
+    node, loaded = read_yaml(read_text(path, MIB), str(path))
     if not isinstance(loaded, dict) or not loaded:
         raise ValueError(f"{path}: expected options of `scail run` and their values, as `states: [10, 20]`")
     _check_keys(path, node)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from scail.benchmark.grid_file import options_of
-from scail.benchmark.point import Point
+from scail.benchmark.point import Point, check_count
 from scail.config.options import experiment_of, own_places
 from scail.config.recipes import RECIPES, quick
 from scail.methods import METHODS, Method
@@ -83,6 +83,7 @@ def named_grid(
     places = own_places(str(options.get("with_") or ""))
     own = {name: method for place in places for name, method in own_methods(place).methods.items()}
     _check_methods(name, grid, methods, own)
+    check_count(f"grid {name}", len(datasets or grid.datasets) * len(grid.configurations) * len(seeds))
     own = {name: method for name, method in own.items() if not methods or name in methods}
     points = []
     for dataset in dict.fromkeys(datasets or grid.datasets):

@@ -18,3 +18,15 @@ class Point:
     """The (method, selection) that are asked for; empty: all that the experiment reads."""
     varying: Mapping[str, str] = field(default_factory=dict)
     """What else tells it from the others, beside data set, Z, B and seed: options and their values."""
+
+
+MOST_POINTS = 10_000
+"""Of one grid. The paper's Table 1 has twenty for each seed."""
+
+
+def check_count(where: str, count: int) -> None:
+    """A grid of more configurations than anybody runs is a mistake, told before they are made."""
+    if count > MOST_POINTS:
+        raise ValueError(
+            f"{where}: {count:,} configurations, expected at most {MOST_POINTS:,}; give fewer values, or several grids"
+        )

@@ -21,6 +21,7 @@ import numpy as np
 from scail.benchmark.configuration import Configuration, commit_of_package, provenance_of, settle
 from scail.benchmark.measured import Measured
 from scail.benchmark.plan import trajectories_of
+from scail.benchmark.point import check_count
 from scail.benchmark.trajectory import Trajectory, trajectories_in
 from scail.benchmark.workers import Update, default_processes, run_trajectories
 from scail.config import Experiment
@@ -75,6 +76,7 @@ def check_counts(experiment: Experiment, seeds: int, jobs: int | None) -> None:
     machine = experiment.machine
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise ValueError(f"seeds is {seeds} and jobs is {jobs}: expected 1 or more")
+    check_count("seeds", seeds)
     if machine.devices < 1 or machine.nodes < 1:
         raise ValueError(f"devices is {machine.devices} and nodes is {machine.nodes}: expected 1 or more")
     if machine.ranks > 1 and (jobs or 1) > 1:

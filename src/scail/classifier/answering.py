@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scail.classifier.folder.record import TENSOR_FILE, TRIES, DamagedModel, FolderError, read_checked, read_record
 from scail.datasets.images.decode import BROKEN, BrokenImage, open_turned
 from scail.runtime.onnx_session import onnx_session
+from scail.storage.reading import why
 
 ANSWER_FORMAT = "1"
 """Of the ONNX file: what goes in, what comes out, what its metadata say."""
@@ -121,4 +122,4 @@ def read_picture(file: str | Path | bytes) -> NDArray[np.uint8]:
         return np.asarray(open_turned(BytesIO(file) if isinstance(file, bytes) else Path(file)))
     except BROKEN as error:
         name = "an image in a table" if isinstance(file, bytes) else file
-        raise BrokenImage(f"{name}: cannot be read as an image ({error})") from error
+        raise BrokenImage(f"{name}: cannot be read as an image ({why(error)})") from error

@@ -20,7 +20,7 @@ from torch import Tensor
 from scail.classifier.answering import read_picture
 from scail.classifier.picture_scaling import scaled_picture
 from scail.config import FILES_SIZE
-from scail.datasets.images.decode import in_colour
+from scail.datasets.images.colour import in_colour
 from scail.datasets.images.on_disk import in_threads
 
 MOST_BYTES = 8 * 2**30
@@ -119,7 +119,7 @@ def images_of(images: Any) -> Any:
         columns = [name for name, feature in images.features.items() if isinstance(feature, Image)]
         if len(columns) != 1:
             raise ValueError(f"data set with the columns {', '.join(images.column_names)}: expected one of images")
-        return images[columns[0]][:]
+        return _pictures_in(images, columns[0])
     if _is_torch_dataset(images):
         return [item[0] if isinstance(item, tuple | list) else item for item in _items(images)]
     return images if hasattr(images, "__len__") else list(images)
@@ -143,7 +143,18 @@ def _of_hugging_face(table: Any) -> tuple[Any, list[str]]:
     values, names = table[label][:], getattr(table.features[label], "names", None)
     if names is not None:
         values = [None if v is None or v < 0 else names[v] for v in values]
-    return table[image][:], class_names_of(values)
+    return _pictures_in(table, image), class_names_of(values)
+
+
+def _pictures_in(table: Any, column: str) -> list[Any]:
+    """Files as they are, to be decoded as all others are; unless somebody has said how to decode this table."""
+    from datasets import Image
+
+    if table.format["type"] is not None:
+        found: list[Any] = table[column][:]
+        return found
+    files = table.cast_column(column, Image(decode=False))[column][:]
+    return [one and (one["path"] if one["bytes"] is None else one["bytes"]) for one in files]
 
 
 def as_pixels(

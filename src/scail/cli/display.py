@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from scail.benchmark.configuration import describe
+from scail.cli.shown import shown
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -51,13 +52,15 @@ class Display:
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
         self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24), TaskProgressColumn(),
+            TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TaskProgressColumn(),
             TextColumn("{task.fields[where]}"), TextColumn("{task.fields[speed]}"), TimeRemainingColumn(),
             console=self.console,
         )  # fmt: skip
         few = len(trajectories) <= _MOST_BARS
         self._tasks = [
-            self._bars.add_task(one.title, total=sum(passes), where="waiting", speed="", start=False, visible=few)
+            self._bars.add_task(
+                shown(one.title), total=sum(passes), where="waiting", speed="", start=False, visible=few
+            )
             for one, passes in zip(trajectories, self._passes, strict=True)
         ]
         if not few:
@@ -109,6 +112,7 @@ class Display:
             self._bars.stop()
 
     def _say(self, text: str) -> None:
+        text = shown(text)
         if self._bars is None:
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
         else:

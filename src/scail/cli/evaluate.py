@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import tyro
 
 from scail.cli.learn import ModelFolder
 from scail.cli.predict import load_for_use
+from scail.cli.shown import shown, shown_json
 
 if TYPE_CHECKING:
     from scail.classifier.evaluated import Evaluated
@@ -63,13 +63,13 @@ class EvaluateCommand:
         counts = counts_of(model)
         if self.json:
             record = {**found.record(), "broken": data.broken, **counts, "method": model.settings.method}
-            print(json.dumps(record, indent=1, ensure_ascii=False))
+            print(shown_json(record, indent=1))
             return
         held = f"{counts['classes']} classes, {counts['exemplars']} exemplars, memory of {counts['memory']} images"
         if found.images:
             print(f"{found.images} images: top-1 {found.top1:.1f} %, top-5 {found.top5:.1f} % ({held})")
         for line in (*_classes(found), *_strangers(found)):
-            print(line)
+            print(shown(line))
         if data.broken:
             print(f"{data.broken} image(s) could not be read, and are not counted")
 

@@ -85,18 +85,18 @@ class GridCommand(CommandOptions, TrainingOptions, _Which):
 
 
 def _run_grid(grid: GridCommand) -> None:
-    from rich.console import Console
 
     from scail.benchmark.grid import is_finished, settle_grid
     from scail.benchmark.loggers import check_logger, logging_to
     from scail.benchmark.runner import config_of, run_configurations
     from scail.benchmark.trajectory import trajectories_in
     from scail.cli.display import Display
+    from scail.cli.terminal import Terminal
     from scail.results.archive import Archive
 
     if grid.logger:
         check_logger(grid.logger)
-    console, out = Console(), grid.out or Path("runs") / _default_name(grid)
+    console, out = Terminal(), grid.out or Path("runs") / _default_name(grid)
     if (grid.jobs is not None and grid.jobs < 1) or (grid.seeds is not None and grid.seeds < 1):
         raise ValueError(f"seeds is {grid.seeds} and jobs is {grid.jobs}: expected 1 or more")
     if started_ranks() is not None:
@@ -139,7 +139,7 @@ def _engine(grid: GridCommand, console: Console) -> Engine | None:
     cluster = Cluster(grid.address, grid.gpus_per_training, grid.jobs)
 
     def say(text: str) -> None:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        console.print(text, soft_wrap=True)
 
     return lambda trajectories, store, receive: run_on_cluster(trajectories, store, receive, cluster, say)
 
@@ -188,24 +188,27 @@ def _print_plan(grid: GridCommand, settled: Grid, finished: set[int], console: C
     precisions = dict.fromkeys(one.experiment.machine.precision for one in settled.configurations)
     said = [*assumptions(total, processes, settled.missing), f"Precision: {', '.join(precisions)}."]
     for text in (*said, *(f"note: {n}" for n in settled.notes)):
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        console.print(text, soft_wrap=True)
     for i in sorted(finished):
         title = settled.configurations[i].title
-        console.print(f"{title}: finished before, not run again", highlight=False, soft_wrap=True)
+        console.print(f"{title}: finished before, not run again", soft_wrap=True)
 
 
 @contextmanager
 def _grid_folder(out: Path, settled: Grid, name: str) -> Iterator[None]:
     """The grid's folder, held by one run at a time, with grid.json in it."""
     from scail.benchmark.grid import grid_record
+    from scail.results.marks import GRID, GRID_MARK, is_grid, marked
     from scail.storage.atomic import sweep, write_text
     from scail.storage.lock import LOCK, claim, locked
 
-    claim(out, f"--out {out}", {"grid.json"}, "holds files that are not a scail grid; give a new directory")
+    mark = {GRID} if is_grid(out) else set()
+    claim(out, f"--out {out}", mark, "holds files that are not a scail grid; give a new directory")
     taken = ValueError(f"--out {out}: another grid is writing there; wait, or give another directory")
     with locked(out / LOCK, taken):
         sweep(out)
-        write_text(out / "grid.json", json.dumps(grid_record(settled, name, sys.argv), indent=1) + "\n")
+        record = marked(GRID_MARK, grid_record(settled, name, sys.argv))
+        write_text(out / GRID, json.dumps(record, indent=1) + "\n")
         yield
 
 
@@ -237,8 +240,8 @@ def _print_tables(
     write_text(out / "table.md", markdown_grid(found))
     for dataset, columns in found.items():
         console.print(rich_grid(dataset, columns))
-        console.print(grid_caption(columns, telling(columns)), highlight=False, soft_wrap=True)
+        console.print(grid_caption(columns, telling(columns)), soft_wrap=True)
     text = f"{len(ran)} configurations were run. Results: {out}/; beside the published ones: scail paper {out}"
-    console.print(text, highlight=False, soft_wrap=True)
+    console.print(text, soft_wrap=True)
     if any(out.glob("*/summary.json")):  # else all of it was measured elsewhere, and kept as rows only
-        console.print(f"Report: {write_page_of(out, thumbnails)}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"Report: {write_page_of(out, thumbnails)}", soft_wrap=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scail.cli.learn import ModelFolder
+from scail.cli.shown import shown, shown_json
 
 if TYPE_CHECKING:
     from scail.classifier.folder import Look
@@ -48,12 +48,12 @@ class InfoCommand:
         seen = look(self.model)
         known = _known(seen) | {"inbox": _waiting(self.model)}
         if self.json:
-            print(json.dumps(known, indent=1, ensure_ascii=False))
+            print(shown_json(known, indent=1))
             return
         print(f"{self.model}: {known['classes']} classes in {len(known['states'])} state(s), ", end="")
         print(f"{known['calls']} call(s) of learn")
         for line in (*_summary(seen, known), *_inbox(known), *_last_learn(seen, known["last_learn"]), *_history(known)):
-            print(line)
+            print(shown(line))
 
 
 def _known(seen: Look) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from scail.cli.shown import shown
 from scail.config import DataSettings
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def read_data(
 
 def tell(text: str) -> None:
     """What a user must know of the data: on standard error, so that output stays what it is."""
-    print(text, file=sys.stderr, flush=True)
+    print(shown(text), file=sys.stderr, flush=True)
 
 
 def _named(text: str, names: Sequence[str], data: str) -> list[str]:
@@ -309,4 +310,4 @@ def progress_bar() -> Iterator[Callable[[Progress], None]]:
 
 def say(text: str) -> None:
     """A line for the user, at once."""
-    print(text, flush=True)
+    print(shown(text), flush=True)

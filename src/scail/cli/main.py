@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from io import TextIOWrapper
 from itertools import groupby
 from typing import NoReturn
 
@@ -59,6 +61,10 @@ FORMER = {"results": "paper", "diff": "info"}
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and end with its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a name that this terminal's encoding lacks is no error
+            with contextlib.suppress(OSError):
+                stream.reconfigure(errors="backslashreplace")
     carry_out(partial(_obey, sys.argv[1:] if argv is None else argv))
 
 
@@ -137,14 +143,20 @@ def carry_out(command: Callable[[], None]) -> NoReturn:
 
 
 def _rank() -> int:
-    return (started_ranks() or (0, 1))[0]
+    """0 also where the surroundings say nothing that can be understood: that is the error to be told."""
+    try:
+        return (started_ranks() or (0, 1))[0]
+    except ValueError:
+        return 0
 
 
 def _fail(message: str, code: int, silent: bool = False) -> NoReturn:
     """End with this message; silent where another rank says it."""
+    from scail.cli.shown import shown
+
     who = f"rank {_rank()}: " if _rank() > 0 else ""
     if not silent:
-        print(f"scail: {'' if code == 130 else 'error: '}{who}{message}", file=sys.stderr)
+        print(f"scail: {'' if code == 130 else 'error: '}{who}{shown(message)}", file=sys.stderr)
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         # Its connections to other ranks are open, or broken: taken down with Python they can abort the process.

@@ -104,12 +104,12 @@ def _has_key(path: Path) -> bool:
 
 
 def _print_runs(folders: Sequence[Path], published: Sequence[Path]) -> None:
-    from rich.console import Console
 
+    from scail.cli.terminal import Terminal
     from scail.report.paper import compare, differences, find_runs, how_trained, nearest, read_run
     from scail.results.papers import beside_papers, paper_numbers
 
-    console = Console()
+    console = Terminal()
     everything: list[Beside] = []
     numbers = paper_numbers(published)
     for run in find_runs(folders):
@@ -123,13 +123,13 @@ def _print_runs(folders: Sequence[Path], published: Sequence[Path]) -> None:
             continue
         if not found:
             text = f"{run}: matches no published cell: {nearest(config, summary)}."
-            console.print(text, highlight=False, soft_wrap=True)
+            console.print(text, soft_wrap=True)
             continue
-        console.print(f"{run} (seed {config['experiment']['seed']}): top-5, {summary['averaging']}", highlight=False)
+        console.print(f"{run} (seed {config['experiment']['seed']}): top-5, {summary['averaging']}")
         _print_cells(found, console)
         differing = "; ".join(differences(config)) or "nothing that the recipe has"
-        console.print(f"Differs from the paper in: {differing}", highlight=False, soft_wrap=True)
-        console.print("\n".join(how_trained(config, run)), "\n", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"Differs from the paper in: {differing}", soft_wrap=True)
+        console.print("\n".join(how_trained(config, run)), "\n", soft_wrap=True)
     if everything:
         _print_gaps(everything, console)
 
@@ -158,7 +158,7 @@ def _print_others(found: Sequence[BesidePaper], console: Console) -> None:
         table.add_row(one.label, what, *values, number.paper)
     console.print(table)
     for source in dict.fromkeys(one.number.source for one in found):
-        console.print(f"Source: {source}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"Source: {source}", soft_wrap=True)
 
 
 def _print_gaps(found: Sequence[Beside], console: Console) -> None:

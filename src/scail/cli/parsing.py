@@ -39,7 +39,8 @@ def parse(name: str, command: Any, options: Sequence[str]) -> Callable[[], None]
         if end.code and (dashed := _like_no_option(options, command)):
             print(f"if {dashed} is a name, it stands behind --, as -- {dashed}, or =: --to={dashed}", file=sys.stderr)
         raise
-    return _bare(parsed)
+    bare: Callable[[], None] = _bare(parsed)
+    return bare
 
 
 _SHIELD = "\ue000"

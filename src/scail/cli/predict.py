@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import json
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from scail.cli.learn import ModelFolder
+from scail.cli.shown import shown, shown_json
 
 if TYPE_CHECKING:
     from scail.classifier.answering import Answer, Answerer
@@ -72,13 +72,13 @@ class PredictCommand:
             hidden = self.unknown and answer.unknown
             if self.json:
                 found = [{"class": name, "probability": chance} for name, chance in best]
-                print(json.dumps({"path": path, "top": found, "unknown": answer.unknown}, ensure_ascii=False))
+                print(shown_json({"path": path, "top": found, "unknown": answer.unknown}))
             elif self.csv:
                 rows = [("unknown", "")] if hidden else [(name, f"{p:.6f}") for name, p in best]
                 table.writerows((path, rank, *row) for rank, row in enumerate(rows, 1))
             else:
-                said = ["unknown"] if hidden else [f"{name} {100 * p:.1f} %" for name, p in best]
-                print(f"{path}\t" + "\t".join(said))
+                said = ["unknown"] if hidden else [f"{shown(name)} {100 * p:.1f} %" for name, p in best]
+                print(f"{shown(path)}\t" + "\t".join(said))
             sys.stdout.flush()
         if broken:
             raise ValueError(f"{len(broken)} of {len(paths)} images could not be read; the others are classified")
@@ -130,7 +130,7 @@ def images_in(paths: tuple[str, ...]) -> Iterator[str]:
         if Path(path).is_dir():
             inside = sorted(str(p) for p in Path(path).rglob("*") if is_image(p.name) and p.is_file())
             if left := unread_in(Path(path)):
-                print(f"{path}: {left}", file=sys.stderr)
+                print(shown(f"{path}: {left}"), file=sys.stderr)
             if not inside:
                 raise ValueError(f"{path}: no images in this folder")
             yield from inside
@@ -143,7 +143,7 @@ def answers_to(paths: list[str], answerer: Answerer, broken: list[str]) -> Itera
     for path, picture in _pictures(paths):
         if isinstance(picture, ValueError):
             broken.append(path)
-            print(f"scail: {picture}", file=sys.stderr)
+            print(f"scail: {shown(picture)}", file=sys.stderr)
         else:
             yield path, answerer.answer(picture)
 

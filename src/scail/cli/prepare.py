@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from scail.cli.shown import shown
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -85,7 +87,9 @@ def _cores(asked: int | None) -> int:
 def _progress() -> Progress:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    )
 
 
 def _pack(command: PrepareCommand) -> None:
@@ -107,10 +111,10 @@ def _pack(command: PrepareCommand) -> None:
         raise ValueError(f"{command.dataset}: is embedded in scail; there is nothing to pack")
     out = command.out or data_dir() / f"{dataset.name.replace('/', '-')}-{size}"
     with _progress() as bar:
-        task = bar.add_task(f"{dataset.name} to {out}", total=len(dataset.train) + len(dataset.test))
+        task = bar.add_task(shown(f"{dataset.name} to {out}"), total=len(dataset.train) + len(dataset.test))
         pack(dataset, out, size, command.quality, lambda count: bar.advance(task, count))
     for note in dataset.notes:
-        print(f"note: {note}")
+        print(f"note: {shown(note)}")
     taken = sum(file.stat().st_size for file in out.iterdir())
     count = len(dataset.train) + len(dataset.test)
     print(f"{count} images of {len(dataset.class_names)} classes in {taken / 1e6:.0f} MB: scail run --dataset {out}")
@@ -125,7 +129,7 @@ def _crop(command: PrepareCommand, source: Path, target: Path) -> None:
     if command.size is not None:
         settings = replace(settings, size=command.size)
     with _progress() as bar:
-        task = bar.add_task(f"faces to {target}", total=None)
+        task = bar.add_task(shown(f"faces to {target}"), total=None)
         report = crop_faces(
             source, target, settings, _cores(command.workers),
             lambda done, of: bar.update(task, completed=done, total=of),

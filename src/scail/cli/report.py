@@ -8,6 +8,8 @@ from typing import Annotated
 
 import tyro
 
+from scail.results.marks import GRID, RUN
+
 
 @dataclass(frozen=True)
 class ReportCommand:
@@ -36,11 +38,7 @@ class ReportCommand:
         if self.out is None and len(self.runs) > 1:
             raise ValueError("several folders: say where the report goes, with --out DIR")
         out = self.out or self.runs[0]
-        if (
-            self.out is None
-            and out.is_dir()
-            and not any((out / name).exists() for name in ("config.json", "grid.json"))
-        ):
+        if self.out is None and out.is_dir() and not any((out / name).exists() for name in (RUN, GRID)):
             raise ValueError(f"{out}: not the folder of one run or grid: say where the report goes, with --out DIR")
         formats = _formats(self.formats)
         from scail.report.write import write_report

@@ -44,18 +44,18 @@ class RunCommand(CommandOptions, RunOptions):
 
     def _lead(self, experiment: Experiment, seeds: int) -> None:
         """Run as the only process, or as the one of several that speaks and writes."""
-        from rich.console import Console
 
         from scail.benchmark.loggers import check_logger, logging_to
         from scail.benchmark.runner import new_run_folder, run_experiment
         from scail.cli.display import Display
+        from scail.cli.terminal import Terminal
         from scail.report.in_words import in_words
         from scail.report.table import caption, rich_table
         from scail.report.write import write_end
 
         if self.logger:
             check_logger(self.logger)
-        console = Console()
+        console = Terminal()
         out = self.out or (new_run_folder(experiment) if self.logger else None)  # logs are written from the start
         with logging_to(self.logger, (out or Path()) / "logs", Display(console)) as (begin, receive):
             results = run_experiment(
@@ -63,13 +63,13 @@ class RunCommand(CommandOptions, RunOptions):
             )
         out, summary = results.directory, results.summary
         console.print(rich_table(summary))
-        console.print(caption(summary), highlight=False, soft_wrap=True)
-        console.print("", *in_words(summary), "", sep="\n", highlight=False, markup=False, soft_wrap=True)
+        console.print(caption(summary), soft_wrap=True)
+        console.print("", *in_words(summary), "", sep="\n", soft_wrap=True)
         numbers = range(experiment.seed, experiment.seed + seeds)
         page = write_end(out, () if seeds == 1 else [out / f"seed-{n}" for n in numbers], not self.no_thumbnails)
         where = f"{summary['trained_epochs']} epochs trained, {summary['seconds']:.0f} s. Results, table and figures: "
-        console.print(f"{where}{out}/", highlight=False, soft_wrap=True)
-        console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{where}{out}/", soft_wrap=True)
+        console.print(f"Report: {page}", soft_wrap=True)
 
 
 def devices_of(run: RunOptions) -> int:

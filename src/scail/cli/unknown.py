@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import tyro
 
 from scail.cli.learn import ModelFolder
 from scail.cli.predict import answerer_of, answers_to, images_in
+from scail.cli.shown import shown, shown_json
 
 _NAMED = 3  # pictures of a group that are named on a line
 
@@ -57,10 +57,10 @@ class UnknownCommand:
         groups = [[unknown[row] for row in rows] for rows in alike(features, answerer.apart)]
         for number, group in enumerate(groups, 1):
             if self.json:
-                print(json.dumps({"group": number, "paths": group}, ensure_ascii=False))
+                print(shown_json({"group": number, "paths": group}))
             else:
                 more = f", and {len(group) - _NAMED} more" if len(group) > _NAMED else ""
-                print(f"group {number}: {len(group)} pictures: {', '.join(group[:_NAMED])}{more}")
+                print(f"group {number}: {len(group)} pictures: {', '.join(map(shown, group[:_NAMED]))}{more}")
             if self.out is not None:
                 _copy(group, self.out / f"group-{number}")
         if not self.json:

@@ -72,7 +72,7 @@ def read_rows(file: TextIO, path: Path, lines_before: int) -> Iterator[tuple[str
             if len(row) != len(COLUMNS):
                 raise ValueError(f"{where}: {','.join(row)!r}: expected {','.join(COLUMNS)}")
             image, name, part = row
-            if not image or image.startswith("/"):
+            if not image or image.startswith("/") or ".." in image.split("/") or "\0" in image:
                 raise ValueError(f"{where}: path {image!r}: expected one below the root folder")
             if part not in ("train", "test"):
                 raise ValueError(f"{where}: part {part!r}: expected train or test")

@@ -8,6 +8,10 @@ from pathlib import Path
 from scail.datasets.catalog import DATASETS
 
 
+class NotHere(ValueError):
+    """A data set that is not on this machine: how to get it."""
+
+
 def data_dir() -> Path:
     """The folder of data sets: `SCAIL_DATA`, or `data`."""
     return Path(os.environ.get("SCAIL_DATA") or "data")
@@ -34,19 +38,19 @@ def hub_folder(repository: str) -> Path | None:
         raise ValueError(f"hf:{repository}: {error}; expected hf:owner/name") from error
 
 
-def missing(name: str) -> ValueError:
+def missing(name: str) -> NotHere:
     """What to say of a data set that is not here."""
     place = data_dir() / name
     if name.startswith("hf:"):
         repository = name.removeprefix("hf:")
-        return ValueError(
+        return NotHere(
             f"{name}: neither in {data_dir() / repository} nor in the Hub's cache, and nothing is fetched unasked: "
             f"hf download {repository} --repo-type dataset"
         )
     row = DATASETS[name]
     assert row.how_to_get is not None, f"{name} is embedded: it cannot be missing"
     how = row.how_to_get.format(place=place)
-    return ValueError(
+    return NotHere(
         f"{name}: not in {place}{' nor in the cache of the Hub' if row.hub else ''}. To get it: {how}. "
         "SCAIL_DATA names the folder that holds data sets"
     )

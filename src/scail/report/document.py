@@ -22,6 +22,7 @@ from scail.report.claims import (
     published_top5,
     top5_by_place,
 )
+from scail.report.drawing import literal
 from scail.report.grid import Columns, grid_caption, label_of, markdown_lines, markdown_rows, rows_of, text_of
 from scail.report.settings import BASE, group_by_settings, titles_of
 from scail.report.table import about_mark
@@ -57,7 +58,7 @@ def write_document(kept: Sequence[Measurements], out: Path, command: Sequence[st
     if len(groups) == 1:
         picture.parent.mkdir(exist_ok=True)
         with aside(picture, flushed=False) as begun:
-            draw(columns_of(groups[0])).savefig(begun, format="png", dpi=110, bbox_inches="tight")
+            literal(draw(columns_of(groups[0]))).savefig(begun, format="png", dpi=110, bbox_inches="tight")
     write_text(out, document(groups, f"images/{picture.name}", command))
 
 

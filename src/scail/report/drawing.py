@@ -27,9 +27,23 @@ def save(figure: Figure, folder: Path, name: str, formats: Iterable[str]) -> lis
         path = folder / f"{name}.{form}"
         undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
         with rc_context({"svg.hashsalt": name, "pdf.fonttype": 42}), aside(path, flushed=False) as begun:
-            figure.savefig(begun, format=form, dpi=130, bbox_inches="tight", metadata=undated)
+            literal(figure).savefig(begun, format=form, dpi=130, bbox_inches="tight", metadata=undated)
         paths.append(path)
     return paths
+
+
+def plain(text: str) -> str:
+    """A name on an axis: no dollar in it begins a formula."""
+    return text.replace("$", r"\$")
+
+
+def literal(figure: Figure) -> Figure:
+    """The same for titles and legends that are there already."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(lambda artist: isinstance(artist, Text) and "$" in artist.get_text()):
+        text.set_parse_math(False)  # type: ignore[attr-defined]
+    return figure
 
 
 def new_figure(columns: int, title: str, width: float = 5.2) -> tuple[Figure, Sequence[Axes]]:

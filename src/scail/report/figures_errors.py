@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from scail.evaluation import ERROR_KINDS
-from scail.report.drawing import new_figure, shown_methods, state_ticks
+from scail.report.drawing import new_figure, plain, shown_methods, state_ticks
 from scail.report.page_bulk import in_blocks
 from scail.report.runs import FinishedRun
+from scail.results.confusion_matrices import ConfusionMatrices
 from scail.results.row import Row
 from scail.results.run_directory import confusion_file
 
@@ -79,8 +78,7 @@ def confusion(run: FinishedRun) -> Figure | None:
         last = rows[-1]
         path = confusion_file(run.path, last.method, last.select)
         if path.is_file():
-            with np.load(path) as archive:
-                blocks = in_blocks(archive[f"state_{last.state}"], sizes)
+            blocks = in_blocks(ConfusionMatrices(path, run.config["state_sizes"]).of(last.state), sizes)
             found.append((title, 100 * blocks / blocks.sum(1, keepdims=True).clip(1)))
     if not found:
         return None
@@ -92,7 +90,7 @@ def confusion(run: FinishedRun) -> Figure | None:
         start = "" if named else "state of the "
         axis.set(title=title, xlabel=f"{start}predicted class", ylabel=f"{start}true class")
         if named:
-            axis.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
-            axis.set_yticks(range(len(names)), names, fontsize=6)
+            axis.set_xticks(range(len(names)), map(plain, names), rotation=90, fontsize=6)
+            axis.set_yticks(range(len(names)), map(plain, names), fontsize=6)
     figure.colorbar(image, ax=list(axes), label="share of the row (%)")
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scail.report.drawing import NEW, PAST, new_figure, shown_methods, state_ticks
+from scail.report.drawing import NEW, PAST, new_figure, plain, shown_methods, state_ticks
 from scail.report.runs import by_trajectory
 from scail.results.row import Row
 
@@ -59,8 +59,10 @@ def memory(records: Sequence[Mapping[str, Any]]) -> Figure | None:
     states = [record["state"] for record in mine]
     counts = [[count for count, _ in record["kept"]] for record in mine]
     figure, (axis,) = new_figure(1, "Exemplars of a class, after each state")
-    axis.plot(states, [max(of) for of in counts], "o-", color=NEW, label="the class with most", markersize=4)
-    axis.plot(states, [min(of) for of in counts], "s--", color=PAST, label="the class with fewest", markersize=4)
+    axis.plot(states, [max(of, default=0) for of in counts], "o-", color=NEW, label="the class with most", markersize=4)
+    axis.plot(
+        states, [min(of, default=0) for of in counts], "s--", color=PAST, label="the class with fewest", markersize=4
+    )
     axis.set(xlabel="state", ylabel="exemplars of a class", ylim=(0, None))
     axis.legend(frameon=False, fontsize=8)
     return figure
@@ -71,8 +73,10 @@ def timing(records: Sequence[Mapping[str, Any]]) -> Figure | None:
     found = by_trajectory(records)
     if not found:
         return None
-    titles = list(found)[::-1]
-    learning, measuring = ([sum(r[name] for r in found[t]) for t in titles] for name in ("seconds", "evaluation"))
+    titles = [plain(title) for title in found][::-1]
+    learning, measuring = (
+        [sum(r[name] for r in of) for of in [*found.values()][::-1]] for name in ("seconds", "evaluation")
+    )
     figure, (axis,) = new_figure(1, "Time of each trajectory", width=6.5)
     axis.barh(titles, learning, color=NEW, label="learning")
     axis.barh(titles, measuring, left=learning, color="#f4b060", label="measuring")

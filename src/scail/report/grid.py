@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from scail.report.tabular import Cell, Tabular
 from scail.results.archive import Archive
 from scail.results.measures import MEASURES
 from scail.results.published import WITH_MEMORY, WITHOUT_MEMORY, published_label
+from scail.results.run_record import read_cells, read_summary
 from scail.results.summary import AVERAGING, summarise, summarise_seeds
 
 if TYPE_CHECKING:
@@ -25,14 +25,11 @@ Columns = dict[str, Mapping[str, Any]]
 
 def read_grid(out: Path, archive: Archive | None = None) -> dict[str, Columns]:
     """For each data set its configurations: from grid.json, and the archive or the summaries beside it."""
-    record = json.loads((out / "grid.json").read_text(encoding="utf-8"))
     seeds: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
-    for cell in record["cells"]:
+    for cell in read_cells(out):
         kept = archive.get(cell["key"], cell["schedules"], cell.get("own", {})) if archive is not None else None
-        if kept is None or not kept.parts:
-            summary = json.loads((out / cell["folder"] / "summary.json").read_text(encoding="utf-8"))
-        else:
-            summary = summarise(kept.rows)
+        measured = kept is not None and kept.parts
+        summary = summarise(kept.rows) if kept is not None and measured else read_summary(out / cell["folder"])
         of_seed = seeds.setdefault((cell["dataset"], cell["configuration"]), {})
         of_seed[cell["seed"]] = joined(of_seed[cell["seed"]], summary) if cell["seed"] in of_seed else summary
     found: dict[str, Columns] = {}
@@ -145,6 +142,7 @@ def rich_grid(dataset: str, columns: Columns) -> Table:
     """The table of one data set for a terminal."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     value = telling(columns)
     table = Table(box=box.SIMPLE_HEAD, title=f"{dataset}, {_NAMES[value]}", title_justify="left")
@@ -152,7 +150,7 @@ def rich_grid(dataset: str, columns: Columns) -> Table:
     for title in (*columns, "G_IL"):
         table.add_column(title.replace(", ", "\n"), justify="right")
     for label, texts in rows_of(columns, value):
-        table.add_row(label, *(f"[bold]{t.strip('*')}[/bold]" if t.startswith("**") else t for t in texts))
+        table.add_row(label, *(Text(t.strip("*"), "bold" if t.startswith("**") else "") for t in texts))
     return table
 
 

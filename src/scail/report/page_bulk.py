@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scail.report.runs import FinishedRun, by_trajectory
+from scail.results.confusion_matrices import ConfusionMatrices
 from scail.results.run_directory import confusion_file
+from scail.storage.reading import read_bounded
 
 
 @dataclass
@@ -32,7 +33,7 @@ def exemplars(run: FinishedRun, room: Room) -> list[dict[str, Any]]:
     found = []
     for title, records in by_trajectory(run.memory).items():
         files = {record["state"]: record["sheet"] for record in records if record.get("sheet")}
-        sheets = {state: _picture(run, sheet) for state, sheet in files.items()}
+        sheets = {state: _picture(run, sheet, room.pictures) for state, sheet in files.items()}
         size = sum(len(sheet["src"]) for sheet in sheets.values() if sheet)
         shown = bool(sheets) and size <= room.pictures
         room.pictures -= size if shown else 0
@@ -41,14 +42,16 @@ def exemplars(run: FinishedRun, room: Room) -> list[dict[str, Any]]:
     return found
 
 
-def _picture(run: FinishedRun, sheet: Mapping[str, Any]) -> dict[str, Any] | None:
+def _picture(run: FinishedRun, sheet: Mapping[str, Any], room: int) -> dict[str, Any] | None:
     path = run.path / sheet["file"]
-    if not path.is_file() or not path.resolve().is_relative_to(run.path.resolve()):
+    kind = {".png": "png", ".jpg": "jpeg"}.get(path.suffix)
+    try:
+        if kind is None or not path.resolve().is_relative_to(run.path.resolve()):
+            return None
+        content = read_bounded(path, room)
+    except (OSError, ValueError, RuntimeError):  # not there, too large, no name that a file can have, links in a circle
         return None
-    kind = {"png": "png", "jpg": "jpeg"}.get(path.suffix[1:])
-    if kind is None:
-        return None
-    return {**sheet, "src": f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"}
+    return {**sheet, "src": f"data:image/{kind};base64,{base64.b64encode(content).decode()}"}
 
 
 def confusion(run: FinishedRun, lines: Sequence[tuple[str, str | None]], room: Room) -> dict[str, Any]:
@@ -63,14 +66,10 @@ def confusion(run: FinishedRun, lines: Sequence[tuple[str, str | None]], room: R
 
 
 def _matrices(path: Path, sizes: Sequence[int], room: Room) -> dict[str, Any] | None:
-    try:
-        with np.load(path) as archive:
-            names = sorted(archive.files, key=lambda name: int(name.removeprefix("state_")))
-            cells = sum(_side(archive, name) ** 2 for name in names)
-            level = "classes" if 1.4 * cells <= room.matrices else "states"
-            arrays = [archive[name] if level == "classes" else in_blocks(archive[name], sizes) for name in names]
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: damaged ({error}); run it again, or leave this run out") from error
+    found = ConfusionMatrices(path, sizes)
+    cells = sum(side**2 for side in found.sides.values())
+    level = "classes" if 1.4 * cells <= room.matrices else "states"
+    arrays = (found.of(state) if level == "classes" else in_blocks(found.of(state), sizes) for state in found.sides)
     encoded = [_encode(array) for array in arrays]
     size = sum(len(one["data"]) for one in encoded)
     if size > (room.matrices if level == "classes" else room.blocks):
@@ -80,14 +79,6 @@ def _matrices(path: Path, sizes: Sequence[int], room: Room) -> dict[str, Any] | 
     else:
         room.blocks -= size
     return {"level": level, "states": encoded}
-
-
-def _side(archive: Any, name: str) -> int:
-    """A matrix's side from the header alone: a thousand classes and fifty states need not all be read."""
-    with archive.zip.open(f"{name}.npy") as file:
-        np.lib.format.read_magic(file)
-        shape, _, _ = np.lib.format.read_array_header_1_0(file)
-    return int(shape[0])
 
 
 def in_blocks(matrix: NDArray[Any], sizes: Sequence[int]) -> NDArray[Any]:

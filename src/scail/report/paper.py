@@ -13,6 +13,7 @@ from scail.config.recipes import PAPER_DATA
 from scail.evaluation import gap_to_full
 from scail.results.published import DATASETS, published, published_full, published_label
 from scail.results.run_directory import read_lines
+from scail.results.run_record import read_config, read_summary
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ def differences(config: Mapping[str, Any]) -> list[str]:
             continue
         if name in schedules:
             pairs = {
-                k: (mine[name].get(k, "none"), theirs[name].get(k, "none")) for k in {**mine[name], **theirs[name]}
+                k: (mine.get(name, {}).get(k, "none"), theirs[name].get(k, "none"))
+                for k in {**mine.get(name, {}), **theirs[name]}
             }
             changed = {k: pair for k, pair in pairs.items() if pair[0] != pair[1]}
             found += [f"{name}.{k}: {v} (paper: {other})" for k, (v, other) in changed.items()]
@@ -71,7 +73,7 @@ def differences(config: Mapping[str, Any]) -> list[str]:
 
 def how_trained(config: Mapping[str, Any], run: Path) -> list[str]:
     """Which recipe a run used, and whether its plateau rule ever lowered the rate."""
-    recipe, dataset = config["experiment"]["recipe"], config["dataset"]["name"]
+    recipe, dataset = config["experiment"].get("recipe", ""), config["dataset"]["name"]
     said = {"paper": " (the paper's text)", "paper-code": " (the authors' public code)"}.get(recipe, "")
     texts = [f"Recipe: {recipe}{said}."]
     if dataset == "cifar100" and recipe.startswith("paper") and config["experiment"]["network"] == "resnet18-3x3":
@@ -138,5 +140,5 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
 
 def read_run(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Column and summary of a run."""
-    config, summary = (json.loads((run / name).read_text(encoding="utf-8")) for name in ("config.json", "summary.json"))
-    return config, summary
+    config = read_config(run)
+    return config, read_summary(run, len(config["state_sizes"]))

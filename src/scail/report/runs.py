@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scail.report.paper import find_runs
 from scail.results.row import Row
-from scail.results.run_directory import RunDirectory, read_lines
+from scail.results.run_record import read_config, read_of_trajectories, read_rows, read_summary
 
 _OPTIONAL = {
     "weights.jsonl": "ranked weights",
@@ -58,51 +56,20 @@ def read_runs(places: Iterable[Path]) -> list[FinishedRun]:
 
 def read_report_run(path: Path) -> FinishedRun:
     """One run directory; a file that is damaged is an error that names it."""
-
-    def load(name: str, read: Callable[[Path], Any]) -> Any:
-        try:
-            return read(path / name)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path / name}: damaged ({error}); run it again, or leave this run out") from error
-        except OSError as error:
-            raise ValueError(f"{path / name}: cannot be read: {error.strerror or error}") from error
-
-    def lines(name: str) -> Any:
-        return load(name, lambda at: _of_trajectories(at, titles)) if (path / name).is_file() else []
-
-    config, summary = (load(name, _json) for name in ("config.json", "summary.json"))
-    for name, record, needed in (
-        ("config.json", config, ("experiment", "memory", "class_order", "state_sizes", "dataset")),
-        ("summary.json", summary, ("methods", "full", "averaging")),
-    ):
-        absent = [key for key in needed if key not in record]
-        if absent:
-            raise ValueError(f"{path / name}: has no {absent[0]}; expected a folder of `scail run`")
-    titles = {(line["trainer"], line["select"]): line["title"] for line in config.get("lines", ())}
-    rows = load("results.jsonl", lambda _: RunDirectory(path).rows())
+    try:
+        config = read_config(path)
+        states = len(config["state_sizes"])
+        summary, rows = read_summary(path, states), read_rows(path, states)
+        titles = {(line["trainer"], line["select"]): line["title"] for line in config.get("lines", ())}
+        weights, memory, timing = (
+            read_of_trajectories(path, name, titles) for name in ("weights.jsonl", "memory.jsonl", "timing.jsonl")
+        )
+    except ValueError as error:
+        raise ValueError(f"{error}; run it again, or leave this run out") from error
+    except OSError as error:
+        raise ValueError(f"{error.filename}: cannot be read: {error.strerror or error}") from error
     missing = tuple(text for name, text in _OPTIONAL.items() if not (path / name).exists())
-    return FinishedRun(
-        path, config, summary, rows, lines("weights.jsonl"), lines("memory.jsonl"), lines("timing.jsonl"), missing
-    )
-
-
-def _of_trajectories(path: Path, titles: Mapping[tuple[str, str | None], str]) -> list[dict[str, Any]]:
-    """Lines that say of which state of which trajectory they are, with its title as the run knows it."""
-    records = read_lines(path)
-    for record in records:
-        if absent := [key for key in ("trainer", "select", "state") if key not in record]:
-            raise ValueError(f"a line without {absent[0]}")
-        if not (record["select"] is None or re.fullmatch(r"\w+", str(record["select"]))):
-            raise ValueError(f"select {record['select']!r}")
-        record["title"] = titles.get((record["trainer"], record["select"]), record["trainer"])
-    return records
-
-
-def _json(path: Path) -> dict[str, Any]:
-    record = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(record, dict):
-        raise ValueError("not a JSON object")
-    return record
+    return FinishedRun(path, config, summary, rows, weights, memory, timing, missing)
 
 
 def by_trajectory(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

@@ -139,6 +139,7 @@ def rich_table(summary: Mapping[str, Any]) -> Table:
     """The table for a terminal; the best of each column in bold."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     groups = selections(summary)
     table = Table(box=box.SIMPLE_HEAD)
@@ -149,7 +150,7 @@ def rich_table(summary: Mapping[str, Any]) -> Table:
     rows = cells(summary)
     for n, (label, row) in enumerate(rows):
         before_full = n == len(rows) - 2 and summary["full"] is not None
-        texts = [f"[bold]{cell.text}[/bold]" if cell.best else cell.text for cell in row]
+        texts = [Text(cell.text, "bold" if cell.best else "") for cell in row]
         table.add_row(label, *texts, end_section=before_full)
     return table
 

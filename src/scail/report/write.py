@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,13 +20,12 @@ from scail.report.protocol import Comparison, compare
 from scail.report.runs import read_report_run, read_runs
 from scail.report.table import markdown_table, table_of
 from scail.report.tabular import FORMS, Tabular, to_markdown
+from scail.results.marks import marks_of
 from scail.results.measures import MEASURES
 from scail.results.results import Results
+from scail.results.run_record import read_folders, read_summary
 from scail.storage.atomic import write_text
 from scail.storage.lock import claim
-
-_OURS = {"report.html", "config.json", "grid.json"}
-"""A folder that holds one of these is a run's, a grid's or a report's."""
 
 
 def write_report(
@@ -48,8 +46,10 @@ def write_report(
     if out is None and len(places) > 1:
         raise ValueError("several runs: say where the report goes, with out=")
     out = places[0] if out is None else Path(out)
-    check_place(out)
+    if places != [out]:  # of a folder that is read, what is wrong with it is told first
+        check_place(out)
     comparisons = compare(read_runs(places))
+    check_place(out)
     page = write_page(comparisons, unfinished(places), thumbnails)
     out.mkdir(parents=True, exist_ok=True)
     (out / "tables").mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ def write_end(run: Path, seeds: Sequence[Path] = (), thumbnails: bool = True) ->
 def _write_table(run: Path) -> None:
     """The table of a run, or of its seeds together, in its own folder; a grid's or a comparison's is another."""
     if (run / "summary.json").is_file():
-        summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+        summary = read_summary(run)
         more = [table for form in _MORE.values() if (table := form(summary)).rows]
         texts = [markdown_table(summary), *(f"## {table.title}\n\n{to_markdown(table)}" for table in more)]
         write_text(run / "table.md", "\n".join(texts))
@@ -94,7 +94,7 @@ def write_page_of(place: Path, thumbnails: bool = True) -> Path:
 def check_place(out: Path) -> None:
     """A folder with other people's files is left alone."""
     foreign = "holds files that are not a scail run or report; give a new directory"
-    claim(out, f"--out {out}", _OURS, foreign, make=False)
+    claim(out, f"--out {out}", marks_of(out), foreign, make=False)
 
 
 def unfinished(places: Sequence[Path]) -> list[str]:
@@ -102,9 +102,9 @@ def unfinished(places: Sequence[Path]) -> list[str]:
     notes = []
     for path in sorted(path for place in places for path in Path(place).rglob("grid.json")):
         try:
-            cells = [cell["folder"] for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}: damaged ({error}); the same `scail grid` command writes it again") from error
+            cells = read_folders(path.parent)
+        except ValueError as error:
+            raise ValueError(f"{error}; the same `scail grid` command writes it again") from error
         missing = [cell for cell in cells if not (path.parent / cell / "summary.json").is_file()]
         if missing:
             named = f"{', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scail.results.measures import MEASURES
+from scail.storage.reading import MIB, read_text
 
 COLUMNS = (
     "paper", "method", "select", "dataset", "classes", "order", "states", "first", "memory", "memory_per_class",
@@ -55,21 +56,21 @@ def paper_numbers(more: Iterable[Path] = ()) -> list[PaperNumber]:
     texts = [(path.name, path.read_text(encoding="utf-8")) for path in own if path.name.endswith(".csv")]
     for path in more:
         try:
-            texts.append((str(path), path.read_text(encoding="utf-8-sig")))
-        except (OSError, UnicodeDecodeError) as error:
+            texts.append((str(path), read_text(path, 16 * MIB)))
+        except OSError as error:
             raise ValueError(f"{path}: cannot be read as a table of published numbers: {error}") from error
     return [number for name, text in texts for number in _read(name, text)]
 
 
 def _read(name: str, text: str) -> Iterable[PaperNumber]:
     rows = csv.DictReader(text.splitlines())
-    if missing := [column for column in COLUMNS if column not in (rows.fieldnames or ())]:
-        raise ValueError(f"{name}: has no column {missing[0]}; expected {', '.join(COLUMNS)}")
-    for row in rows:
-        try:
+    try:
+        if missing := [column for column in COLUMNS if column not in (rows.fieldnames or ())]:
+            raise ValueError(f"has no column {missing[0]}; expected {', '.join(COLUMNS)}")
+        for row in rows:
             yield _number(row)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{name}, line {rows.line_num}: {error}") from None
+    except (ValueError, TypeError, csv.Error) as error:
+        raise ValueError(f"{name}, line {rows.line_num}: {error}") from None
 
 
 def _number(row: Mapping[str, str]) -> PaperNumber:
@@ -120,7 +121,8 @@ def beside_papers(
         record = records.get((number.method, number.select))
         if protocol is None or number.protocol != protocol or record is None:
             continue
-        of = record if number.state is None else record["per_state"][number.state]
+        states = record["per_state"] if number.state is not None else [record]
+        of = dict(enumerate(states)).get(number.state or 0, {})
         if of.get(number.measure) is not None:
             found.append(BesidePaper(number, record["label"], of[number.measure]))
     return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scail.config.former import present_name
+from scail.storage.records import decode
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,6 @@ ON_LEARNING = ("exemplar_top1", "new_top1", "initial_top1", "drift", "floor", "l
 
 def row_from(record: Mapping[str, Any]) -> Row:
     """A row as it is kept in files. What version 0.1 read from fine tuning has its present name."""
-    name = present_name(record["method"], record["trainer"])
-    if name != record["method"]:
-        record = {**record, "method": name, "label": f"FT^{record['label']}"}
-    return Row(**record)
+    row: Row = decode(Row, record, "row")
+    name = present_name(row.method, row.trainer)
+    return row if name == row.method else replace(row, method=name, label=f"FT^{row.label}")

@@ -9,7 +9,6 @@ of each class, and how many are right), `weights.jsonl` (ranked weights of each 
 from __future__ import annotations
 
 import json
-import shutil
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,9 +19,12 @@ from typing import Any
 import numpy as np
 
 from scail.config.former import FORMER_METHODS
+from scail.results.marks import RUN, RUN_MARK, is_run, marked
+from scail.results.own_files import LINES, clear
 from scail.results.row import Row, row_from
 from scail.storage.atomic import sweep, write_text
 from scail.storage.lock import LOCK, claim, locked
+from scail.storage.reading import read_json, read_json_lines
 
 _BY_TRAJECTORY = ("weights.jsonl", "memory.jsonl", "timing.jsonl")
 """Files with a line per state of a trajectory."""
@@ -52,18 +54,15 @@ class RunDirectory:
         named = f"--out {self.path}"
         taken = ValueError(f"{named}: another run is writing there; wait, or give another directory")
         try:
-            claim(self.path, named, {"config.json"}, "holds files that are not a scail run; give a new directory")
+            mark = {RUN} if is_run(self.path) else set()
+            claim(self.path, named, mark, "holds files that are not a scail run; give a new directory")
             self._held.enter_context(locked(self.path / LOCK, taken))
             sweep(self.path)
-            for old in [*self.path.glob("seed-*/config.json")]:
-                shutil.rmtree(old.parent)
-            for name in ("confusion", "exemplars", "figures", "tables", *(() if self._goes_on(config) else ("logs",))):
-                shutil.rmtree(self.path / name, ignore_errors=True)
-            for name in ("summary.json", "table.md", "report.html"):
-                (self.path / name).unlink(missing_ok=True)
-            (self.path / "confusion").mkdir()
-            write_text(self.path / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
-            for name in ("results.jsonl", "classes.jsonl", *_BY_TRAJECTORY):
+            clear(self.path, logs=not self._goes_on(config))
+            (self.path / "confusion").mkdir(exist_ok=True)
+            text = json.dumps(marked(RUN_MARK, config), indent=1, ensure_ascii=False) + "\n"
+            write_text(self.path / RUN, text)
+            for name in LINES:
                 write_text(self.path / name, "")
         except OSError as error:
             raise ValueError(f"{named}: cannot write there: {error.strerror or error}") from error
@@ -71,7 +70,7 @@ class RunDirectory:
     def _goes_on(self, config: Mapping[str, Any]) -> bool:
         """Whether this very run was begun here before: then what was sent to a logger is still its beginning."""
         try:
-            before = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
+            before = read_json(self.path / RUN)
         except (OSError, ValueError):
             return False
         now = json.loads(json.dumps(config))
@@ -162,4 +161,4 @@ def _append(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The records of a JSON-lines file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return read_json_lines(path)

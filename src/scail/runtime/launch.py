@@ -15,7 +15,15 @@ def started_ranks() -> tuple[int, int] | None:
     """(rank, number of ranks) where torchrun, or `launch`, has started this process; else None."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return None
-    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    texts = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE")}
+    numbers = [int(text) if text and text.isascii() and text.isdecimal() else -1 for text in texts.values()]
+    if not 0 <= numbers[0] < numbers[1]:
+        said = ", ".join(f"{name} is {text!r}" for name, text in texts.items())
+        raise ValueError(
+            f"TORCHELASTIC_RUN_ID is set, as in a process that torchrun has started, but {said}: expected a rank and "
+            "the number of ranks. Start with torchrun, or unset TORCHELASTIC_RUN_ID"
+        )
+    return numbers[0], numbers[1]
 
 
 def launch(function: Callable[..., None], argument: object, devices: int, nodes: int) -> int:

@@ -10,9 +10,15 @@ from pathlib import PurePosixPath
 from scail.server.limits import MIB, Limits
 from scail.server.refusals import Refused
 
+_ENTRY = b"PK\x01\x02"
+_KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Of others a few bytes can hold gigabytes, and all of it comes out at once."""
+
 
 def pictures_in(data: bytes, limits: Limits) -> list[tuple[str, str, bytes]]:
     """Class, name and content of each picture in a ZIP file: its class is the folder that it is in."""
+    if data.count(_ENTRY) > 2 * limits.taught:  # each entry takes memory before any of them can be looked at
+        raise Refused(413, f"archive: more than {limits.taught} files; send it in parts")
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             wanted = [(one, path) for one in archive.infolist() if (path := _path_of(one)) is not None]
@@ -44,6 +50,8 @@ def _check(files: list[zipfile.ZipInfo], limits: Limits) -> None:
     if len(files) > limits.taught:
         raise Refused(413, f"archive: {len(files)} files, expected at most {limits.taught}; send it in parts")
     for one in files:
+        if one.compress_type not in _KINDS:
+            raise Refused(422, f"archive: {one.filename[:80]!r} is packed in another way than deflate; pack it plainly")
         if one.flag_bits & 1:
             raise Refused(422, f"archive: {one.filename[:80]!r} is encrypted")
         if one.file_size > limits.picture_bytes:

@@ -148,7 +148,7 @@ class Desk:
         """What was said of a job, from this line on."""
         try:
             lines = (self.jobs / name / "events.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
-        except OSError:
+        except (OSError, ValueError):
             return []
         found = []
         for line in lines[after:_MOST_EVENTS]:
@@ -181,6 +181,9 @@ class Desk:
         """Keep this report, and a few before it."""
         assert STAMP.fullmatch(stamp)
         write_bytes(self.reports / f"{stamp}.json", json.dumps(report, ensure_ascii=False).encode(), flushed=False)
-        kept = sorted(self.reports.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        kept = sorted(
+            (path for path in self.reports.glob("*.json") if STAMP.fullmatch(path.stem)),
+            key=lambda path: path.stat().st_mtime,
+        )
         for path in kept[:-_MOST_REPORTS]:
             path.unlink(missing_ok=True)

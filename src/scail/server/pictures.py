@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scail.classifier.answering import read_picture
-from scail.datasets.images.decode import BrokenImage
+from scail.datasets.images.decode import BrokenImage, open_image
 from scail.server.limits import MIB, Limits
 
-KINDS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
-"""What is taken for a picture. Pillow knows more kinds; some of them call other programs."""
 _KEPT_SIDE = 512  # pixels: the shorter side of a picture in the inbox
 
 
@@ -24,10 +22,8 @@ def check_picture(data: bytes, limits: Limits) -> None:
         raise BrokenImage(f"{len(data)} bytes, expected at most {limits.picture_bytes // MIB} MiB")
     if not data:
         raise BrokenImage("is empty, expected a picture")
-    Image.init()
-    known = [kind for kind in KINDS if kind in Image.OPEN]
     try:
-        with Image.open(BytesIO(data), formats=known) as opened:
+        with open_image(BytesIO(data)) as opened:
             width, height = opened.size
     except Exception as error:  # decoders raise whatever they like
         raise BrokenImage("cannot be read as an image; expected JPEG, PNG, WebP, GIF, BMP or TIFF") from error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
 _NAMES |= {list: "a list", tuple: "a list", dict: "a record"}
@@ -25,7 +27,8 @@ class _Unfit(Exception):
 def decode(kind: Any, value: Any, name: str, lenient: bool = False) -> Any:
     """The value, if it is of this type; else a ValueError with its name, the value, and what was expected.
 
-    Dataclasses are made of records, tuples of lists. Of several types the first that fits is taken.
+    Dataclasses are made of records, tuples of lists. Of several types the first that fits is taken. What a record has
+    beyond its TypedDict stays as it is.
     `lenient`: 10 may stand for "10", as people write it in YAML; true stands for no number anywhere.
 
     >>> decode(float, 3, "rate"), decode(tuple[int, ...] | None, [5, 5], "sizes"), decode(str, 10, "Z", lenient=True)
@@ -47,8 +50,14 @@ def _decode(kind: Any, value: Any, name: str, lenient: bool) -> Any:
         fits = value in get_args(kind)
     elif origin in (list, tuple) and isinstance(value, list):
         return origin(decode(get_args(kind)[0], one, name, lenient) for one in value)
+    elif origin is dict and isinstance(value, dict):
+        return {key: decode(get_args(kind)[1], one, f"{name}.{str(key)[:40]}", lenient) for key, one in value.items()}
     elif is_dataclass(kind) and isinstance(kind, type) and isinstance(value, dict):
         return _build(kind, value, name, lenient)
+    elif is_typeddict(kind):
+        return _complete(kind, value, name, lenient)
+    elif kind is Any:
+        return value
     elif isinstance(value, bool):
         fits = kind is bool
     elif kind is float and isinstance(value, int | float):
@@ -66,13 +75,31 @@ def _decode(kind: Any, value: Any, name: str, lenient: bool) -> Any:
 
 def _float(value: float) -> float:
     try:
-        return float(value)
+        found = float(value)
     except OverflowError:  # a whole number of hundreds of digits
         raise _Unfit from None
+    if not math.isfinite(found):
+        raise _Unfit
+    return found
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _complete(kind: Any, record: Any, name: str, lenient: bool) -> dict[Any, Any]:
+    if not isinstance(record, dict):
+        raise _Unfit
+    hints = _hints(kind)
+    if missing := [key for key in hints if key in kind.__required_keys__ and key not in record]:
+        raise ValueError(f"{name}: has no {missing[0]}")
+    known = {key: decode(hints[key], record[key], f"{name}.{key}", lenient) for key in hints if key in record}
+    return {**record, **known}
 
 
 def _build(kind: type, record: dict[Any, Any], name: str, lenient: bool) -> Any:
-    known, hints = {field.name: field for field in fields(kind)}, get_type_hints(kind)
+    known, hints = {field.name: field for field in fields(kind)}, _hints(kind)
     if unknown := sorted(map(str, record.keys() - known.keys())):
         raise UnknownKey(f"{name}: unknown key {_shown.repr(unknown[0])}")
     needed = [f.name for f in known.values() if f.default is MISSING and f.default_factory is MISSING]

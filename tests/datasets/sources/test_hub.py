@@ -200,11 +200,11 @@ def test_nothing_in_an_archive_is_run(tmp_path):
             return Path.touch, (tmp_path / "was run",)
 
     with pytest.raises(ValueError, match=r"cifar-100-python/train: not a file of CIFAR-100 \(asks for pathlib"):
-        read_original("train", pickle.dumps({b"data": Harmful()}))
+        read_original("cifar-100-python/train", pickle.dumps({b"data": Harmful()}), {})
     assert not (tmp_path / "was run").exists()
     for content in (b"", b"no pickle", pickle.dumps([1, 2])):
         with pytest.raises(ValueError, match="not a file of CIFAR-100"):
-            read_original("train", content)
+            read_original("cifar-100-python/train", content, {})
 
 
 # ------------------------------------------------------------------------------------------------- the Hub's ImageNet

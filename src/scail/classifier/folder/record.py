@@ -88,7 +88,7 @@ def read_inside(root: Path, name: str, most: int) -> bytes:
         status = os.fstat(opened.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             raise FolderError(f"{root / name}: {status.st_size} bytes, expected a plain file of at most {most}")
-        return opened.read(most + 1)
+        return opened.read(status.st_size + 1)  # not `most`: so much would be set aside
 
 
 def read_checked(root: Path, name: str, sha256: str, most: int) -> bytes:

@@ -152,10 +152,10 @@ def _pending(plan: dict[str, str], target: Path) -> dict[str, str]:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what a run that was killed was writing here; version 0.1 named it `.NAME.part`."""
+    """Remove what a run that was killed was writing here; version 0.1 named a crop `.NAME.jpg.part`."""
     if folder.is_dir():
         sweep(folder)
-        for path in [*folder.glob(".*.part")]:
+        for path in [*folder.glob(".*.jpg.part")]:
             path.unlink()
 
 

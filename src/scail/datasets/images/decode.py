@@ -1,4 +1,4 @@
-"""Opening images: any kind that Pillow reads, turned as its EXIF data say, in eight-bit colour, one square of it.
+"""Opening images: of the kinds below and no others, turned as EXIF data say, in eight-bit colour, one square of it.
 
 Pillow decodes JPEG with libjpeg-turbo and lets other threads run meanwhile.
 """
@@ -12,10 +12,14 @@ from functools import cache
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from stat import S_ISREG
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
+
+from scail.datasets.images.colour import in_colour, white_of
+from scail.storage.reading import size_text, why
 
 DECODE_VERSION = 2  # raise it when a change gives other pixels: decoded images are then made again
 HEIF, READ_BY_PILLOW = {".heic", ".heif"}, {".avif"}
@@ -23,8 +27,12 @@ HEIF, READ_BY_PILLOW = {".heic", ".heif"}, {".avif"}
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 ENDINGS |= HEIF if find_spec("pillow_heif") else set()
 ENDINGS |= READ_BY_PILLOW if find_spec("PIL._avif") else set()
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", *(("AVIF",) if find_spec("PIL._avif") else ()))
+"""What is taken for a picture, whatever its name: Pillow's names. It knows more, and some of them start programs."""
 _HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 MOST_PIXELS = 89_478_485  # Pillow's own limit, a quarter of a gigabyte in colour: what is larger is taken for an attack
+MOST_BYTES = 2**30
+"""Of a file that is one picture."""
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # an error here, not a warning
 _ORIENTATION = 0x0112
 _TURN = {
@@ -32,8 +40,8 @@ _TURN = {
     5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }  # fmt: skip
-BROKEN = (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError, SyntaxError)
-"""What Pillow raises when an image is not sound."""
+BROKEN = Exception
+"""What Pillow raises when an image is not sound: nearly anything."""
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom of a region, in pixels."""
 
@@ -47,11 +55,27 @@ def open_image(file: str | Path | BytesIO) -> Image.Image:
     if isinstance(file, BytesIO):
         head = file.getbuffer()[:12].tobytes()
     else:
+        _check_file(Path(file))
         with Path(file).open("rb") as opened:
             head = opened.read(12)
+    formats = FORMATS
     if head[4:8] == b"ftyp" and head[8:] in _HEIF_BRANDS:
         _read_heif()
-    return Image.open(file)
+        formats = ("HEIF", *FORMATS)
+    try:
+        return Image.open(file, formats=formats)
+    except UnidentifiedImageError:
+        what = "PostScript, which is a program" if b"%!PS" in head else "no picture"
+        raise ValueError(f"{what}; expected {', '.join(FORMATS)}") from None
+
+
+def _check_file(path: Path) -> None:
+    """Nobody waits for a pipe, or reads a disk image."""
+    status = path.stat()
+    if not S_ISREG(status.st_mode):
+        raise ValueError("not a plain file")
+    if status.st_size > MOST_BYTES:
+        raise ValueError(f"{size_text(status.st_size)}, expected at most {size_text(MOST_BYTES)}")
 
 
 @cache
@@ -81,7 +105,7 @@ def read_region(image: str | Path | bytes, choose: Callable[[int, int], Box], si
     except BROKEN as error:
         name = "an image in a table" if isinstance(image, bytes) else image
         raise BrokenImage(
-            f"{name}: cannot be read as an image ({error}); repair or remove it, or use --broken skip"
+            f"{name}: cannot be read as an image ({why(error)}); repair or remove it, or use --broken skip"
         ) from error
 
 
@@ -91,19 +115,12 @@ def open_turned(file: Path | BytesIO, smallest: int | None = None) -> Image.Imag
         _check_size(opened)
         if smallest is not None:
             opened.draft(None, (smallest, smallest))
-        return in_colour(ImageOps.exif_transpose(opened))
+        return in_colour(ImageOps.exif_transpose(opened), white_of(opened))
 
 
 def _check_size(image: Image.Image) -> None:
     if image.width * image.height > MOST_PIXELS:
         raise ValueError(f"{image.width} x {image.height} pixels, expected at most {MOST_PIXELS}")
-
-
-def in_colour(image: Image.Image) -> Image.Image:
-    """Eight bits of red, green and blue."""
-    if image.mode.startswith("I;16") or image.mode in ("I", "F"):  # 16 bits: keep the upper eight
-        image = Image.fromarray((np.asarray(image, np.float64) / 257).clip(0, 255).astype(np.uint8))
-    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def middle_square(width: int, height: int, share: float = 1.0) -> Box:

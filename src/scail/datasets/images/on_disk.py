@@ -114,14 +114,22 @@ def table_of_files(paths: Sequence[str], size: int, workers: int) -> ImageTable:
             status = Path(path).stat()
         except FileNotFoundError as error:
             raise ValueError(f"{error.filename}: no such image") from error
+        except (OSError, ValueError) as error:  # a name that no file can have
+            raise ValueError(f"{path}: cannot be looked at ({getattr(error, 'strerror', None) or error})") from error
         # Class folder and name: the same data in another place are the same data.
-        return hash_number(repr(([*Path(path).parts[-2:]], status.st_size, status.st_mtime_ns)))
+        said = ([*Path(path).parts[-2:]], status.st_size, status.st_mtime_ns)
+        return hash_number(repr((*said, *tiff_mark(path.lower().endswith((".tif", ".tiff"))))))
 
     stamps = np.fromiter(in_threads(stamp, paths, 4), np.uint64, len(paths))
     column = pyarrow.StructArray.from_arrays(
         [pyarrow.nulls(len(paths), pyarrow.binary()), pyarrow.array(paths, pyarrow.string())], ["bytes", "path"]
     )
     return ImageTable(pyarrow.chunked_array([column]), stamps, torch.arange(len(paths)), size, workers)
+
+
+def tiff_mark(is_tiff: bool) -> tuple[str, ...]:
+    """What the stamp of a TIFF file has beside others': since fractions and twelve bits are read as they are meant."""
+    return ("tiff 2",) if is_tiff else ()
 
 
 def hash_number(text: str) -> int:

@@ -12,17 +12,19 @@ import math
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 from PIL import Image
 
-from scail.datasets.dataset import Dataset, Found, Split
-from scail.datasets.images.decode import BROKEN, BrokenImage, open_turned
+from scail.datasets.dataset import Dataset, Found, Icarl, Split
+from scail.datasets.images.decode import BROKEN, MOST_BYTES, BrokenImage, open_image, open_turned
 from scail.datasets.images.on_disk import ImageTable, in_threads
 from scail.storage.atomic import write_bytes, write_text
 from scail.storage.lock import claim
+from scail.storage.reading import MOST_RECORD, read_bounded, read_json, read_text, why
+from scail.storage.records import decode
 
 ABOUT, PLAN = "scail.json", "unfinished.json"
 _SHARD = 2000  # images: some 50 MB at 256 pixels
@@ -62,7 +64,7 @@ def _begin(place: Path, about: dict[str, Any]) -> None:
     text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
     claim(place, str(place), {ABOUT, PLAN}, "holds other files; give a new folder (--out)")
     for known in (place / ABOUT, place / PLAN):
-        if known.exists() and known.read_text(encoding="utf-8") != text:
+        if known.exists() and read_text(known, MOST_RECORD) != text:
             raise ValueError(f"{place}: holds a packed copy of other data or settings; give another folder (--out)")
     write_text(place / PLAN, text)
 
@@ -89,16 +91,20 @@ def _shard(images: ImageTable, labels: torch.Tensor, size: int, quality: int) ->
 def _smaller(images: ImageTable, i: int, size: int, quality: int) -> bytes:
     """A JPEG of the image with its shorter side scaled to `size`; a small image as it is."""
     file = images.file(i)
-    content = file if isinstance(file, bytes) else Path(file).read_bytes()
     try:
-        with Image.open(BytesIO(content)) as opened:
+        content = file if isinstance(file, bytes) else read_bounded(Path(file), MOST_BYTES)
+        with open_image(BytesIO(content)) as opened:
             if min(opened.size) <= size and opened.format in _KEPT:
                 opened.load()  # a truncated one is not passed on
                 return content
-        image = open_turned(BytesIO(content), size)
+        return _as_jpeg(open_turned(BytesIO(content), size), size, quality)
     except BROKEN as error:
         name = f"row {int(images.rows[i])}" if isinstance(file, bytes) else file
-        raise BrokenImage(f"{name}: cannot be read as an image ({error}); repair it, or use --broken skip") from error
+        said = f"{name}: cannot be read as an image ({why(error)})"
+        raise BrokenImage(f"{said}; repair it, or use --broken skip") from error
+
+
+def _as_jpeg(image: Image.Image, size: int, quality: int) -> bytes:
     scale = min(1.0, size / min(image.size))
     sides = (max(1, math.floor(image.width * scale + 0.5)), max(1, math.floor(image.height * scale + 0.5)))
     written = BytesIO()
@@ -108,27 +114,52 @@ def _smaller(images: ImageTable, i: int, size: int, quality: int) -> bytes:
 
 def load_packed(folder: Path, size: int, workers: int) -> Found:
     """A packed copy, as the data set that it was made of."""
-    about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    place = folder / ABOUT
+    about: _About = decode(_About, read_json(place), str(place))
     if about["version"] != VERSION:
         raise ValueError(f"{folder}: packed by another version of scail; make it again with `scail prepare`")
-    train, test = (_mapped(folder, part, about["images"][part], size, workers) for part in ("train", "test"))
+    count = len(about["class_names"])
+    train, test = (_mapped(folder, part, about["images"][part], count, size, workers) for part in ("train", "test"))
     facts = (about["split"], about["icarl"], tuple(about["notes"]))
     return Found(about["name"], tuple(about["class_names"]), train, test, *facts)
 
 
-def _mapped(folder: Path, part: str, count: int, size: int, workers: int) -> Split:
+class _Counts(TypedDict):
+    train: int
+    test: int
+
+
+class _About(TypedDict):
+    """What `scail.json` says."""
+
+    version: int
+    name: str
+    class_names: list[str]
+    split: str
+    icarl: Icarl
+    notes: list[str]
+    images: _Counts
+
+
+def _mapped(folder: Path, part: str, count: int, classes: int, size: int, workers: int) -> Split:
     import pyarrow
 
     shards = sorted(folder.glob(f"{part}-*.arrow"))
     try:
         tables = [pyarrow.ipc.open_stream(pyarrow.memory_map(str(shard))).read_all() for shard in shards]
         table = pyarrow.concat_tables(tables)
-    except (pyarrow.ArrowInvalid, OSError) as error:
+        table.validate(full=True)
+        images, labels, stamps = (table.column(name) for name in ("image", "label", "stamp"))
+        without = sum(chunk.null_count + chunk.field("bytes").null_count for chunk in images.chunks)
+        if without or labels.null_count or stamps.null_count:
+            raise ValueError("has rows without an image or a label")
+        found = torch.from_numpy(labels.to_numpy().astype(np.int64))
+    except (pyarrow.ArrowException, OSError, LookupError, AttributeError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{folder}: a shard of {part} is damaged ({error}); remove it and {ABOUT}, and prepare it again"
+            f"{folder}: a shard of {part} is damaged ({why(error)}); remove it and {ABOUT}, and prepare it again"
         ) from error
     if len(table) != count:
         raise ValueError(f"{folder}: {len(table)} {part} images, expected {count}; prepare it again in a new folder")
-    stamps = table.column("stamp").to_numpy().astype(np.uint64)
-    labels = torch.from_numpy(table.column("label").to_numpy().copy())
-    return Split(ImageTable(table.column("image"), stamps, torch.arange(count), size, workers), labels)
+    if count and not 0 <= int(found.min()) <= int(found.max()) < classes:
+        raise ValueError(f"{folder}: {part} has labels of classes that there are not; prepare it again")
+    return Split(ImageTable(images, stamps.to_numpy().astype(np.uint64), torch.arange(count), size, workers), found)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import pickle
-import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,14 @@ import torch
 from scail.config import DataSettings
 from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Found, Split
-from scail.datasets.places import data_dir
+from scail.datasets.places import NotHere, data_dir
 from scail.datasets.sources.hub import load_hub, load_hub_folder, table_of_column
+from scail.datasets.sources.plain_pickle import NotPlain, read_plain
+from scail.storage.reading import MIB, read_bounded
+from scail.storage.unpacking import read_members
 
 _ARCHIVE = "cifar-100-python"
-# What the arrays in the original files are made of, under the names of old and new versions of numpy.
-_HARMLESS = {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")} | {
-    (f"numpy.{core}.multiarray", "_reconstruct") for core in ("core", "_core")
-}
+_MOST = 512 * MIB  # bytes of a file; the largest has 155 million
 
 
 def load(place: Path | None, settings: DataSettings) -> Found | None:
@@ -34,62 +32,62 @@ def load(place: Path | None, settings: DataSettings) -> Found | None:
             return _from_original(files, size, workers)
     try:
         found = load_hub(f"hf:{DATASETS['cifar100'].hub}", size, workers, columns)
-    except ValueError:
+    except NotHere:
         return None
     return Found("cifar100", found.class_names, found.train, found.test, found.split)
 
 
-def _original_files(place: Path) -> dict[str, bytes] | None:
-    """`train`, `test` and `meta` of the original, unpacked or inside its archive."""
+def _original_files(place: Path) -> dict[str, tuple[str, bytes]] | None:
+    """`train`, `test` and `meta` of the original, unpacked or inside its archive: where each is, and its content."""
     names = ("train", "test", "meta")
     for folder in (place / _ARCHIVE, place):
         if all((folder / name).is_file() for name in names):
-            return {name: (folder / name).read_bytes() for name in names}
+            return {name: (str(folder / name), read_bounded(folder / name, _MOST)) for name in names}
     archive = place / f"{_ARCHIVE}.tar.gz"
     if not archive.is_file():
         return None
-    try:
-        with tarfile.open(archive) as opened:
-            members = {name: opened.extractfile(f"{_ARCHIVE}/{name}") for name in names}
-            return {name: member.read() for name, member in members.items() if member}
-    except (tarfile.TarError, KeyError, EOFError, OSError) as error:
-        raise ValueError(f"{archive}: not the archive of CIFAR-100 ({error}); get it again") from error
+    members = {f"{_ARCHIVE}/{name}": name for name in names}
+    found = read_members(archive, members.get, _MOST)
+    if missing := [name for name in names if name not in found]:
+        raise ValueError(f"{archive}: not the archive of CIFAR-100, it has no {missing[0]}; get it again")
+    return {name: (f"{archive}, {name}", found[name]) for name in names}
 
 
-def _from_original(files: dict[str, bytes], size: int, workers: int) -> Found:
+def _from_original(files: dict[str, tuple[str, bytes]], size: int, workers: int) -> Found:
+    names = read_original(*files["meta"], {b"fine_label_names": list})[b"fine_label_names"]
+    if not all(isinstance(name, bytes) for name in names):
+        raise ValueError(f"{files['meta'][0]}: not a file of CIFAR-100 (names that are no texts); get it again")
+    texts = tuple(name.decode("utf-8", "replace") for name in names)
+    train, test = (_split(*files[part], len(texts), size, workers) for part in ("train", "test"))
+    return Found("cifar100", texts, train, test, split="its own test images")
+
+
+def _split(place: str, content: bytes, classes: int, size: int, workers: int) -> Split:
     import pyarrow
 
-    names = [name.decode() for name in read_original("meta", files["meta"])[b"fine_label_names"]]
-    parts = []
-    for part in ("train", "test"):
-        content = read_original(part, files[part])
-        # Plain PPM files: nothing is compressed again, and they are read like any other image.
-        images = [b"P6 32 32 255\n" + row.reshape(3, 1024).T.tobytes() for row in content[b"data"]]
-        column = pyarrow.StructArray.from_arrays(
-            [pyarrow.array(images, pyarrow.large_binary()), pyarrow.nulls(len(images), pyarrow.string())],
-            ["bytes", "path"],
+    found = read_original(place, content, {b"data": np.ndarray, b"fine_labels": list})
+    rows, labels = found[b"data"], found[b"fine_labels"]
+    sound = all(type(label) is int and 0 <= label < classes for label in labels)
+    if rows.shape != (len(labels), 3072) or not sound:
+        raise ValueError(
+            f"{place}: not a file of CIFAR-100 ({len(labels)} labels for images of {rows.shape}, expected numbers of "
+            f"{classes} classes, and 3072 bytes for each); get it again"
         )
-        labels = torch.tensor(np.asarray(content[b"fine_labels"], np.int64))
-        parts.append(Split(table_of_column(pyarrow.chunked_array([column]), size, workers), labels))
-    return Found("cifar100", tuple(names), parts[0], parts[1], split="its own test images")
+    # Plain PPM files: nothing is compressed again, and they are read like any other image.
+    images = [b"P6 32 32 255\n" + row.reshape(3, 1024).T.tobytes() for row in rows]
+    column = pyarrow.StructArray.from_arrays(
+        [pyarrow.array(images, pyarrow.large_binary()), pyarrow.nulls(len(images), pyarrow.string())], ["bytes", "path"]
+    )
+    return Split(table_of_column(pyarrow.chunked_array([column]), size, workers), torch.tensor(labels).long())
 
 
-class _OnlyArrays(pickle.Unpickler):
-    """Reads numbers, strings, lists and arrays; anything else a pickle could ask for is refused."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """One of the few functions that rebuild an array."""
-        if (module, name) not in _HARMLESS:
-            raise pickle.UnpicklingError(f"asks for {module}.{name}")
-        return super().find_class(module, name)
-
-
-def read_original(name: str, content: bytes) -> dict[bytes, Any]:
+def read_original(place: str, content: bytes, expected: Mapping[bytes, type]) -> dict[bytes, Any]:
     """One file of the original archive, a pickle of plain values and arrays; nothing in it can be run."""
     try:
-        read: dict[bytes, Any] = _OnlyArrays(io.BytesIO(content), encoding="bytes").load()
-    except (pickle.UnpicklingError, EOFError, ValueError, KeyError, AttributeError, IndexError, TypeError) as error:
-        raise ValueError(f"{_ARCHIVE}/{name}: not a file of CIFAR-100 ({error}); get the archive again") from error
-    if not isinstance(read, dict):
-        raise ValueError(f"{_ARCHIVE}/{name}: not a file of CIFAR-100; get the archive again")
+        read: dict[bytes, Any] = read_plain(content)
+        for key, kind in expected.items():
+            if not isinstance(read.get(key), kind):
+                raise NotPlain(f"has no {key.decode()}")
+    except NotPlain as error:
+        raise ValueError(f"{place}: not a file of CIFAR-100 ({error}); get the archive again") from error
     return read

@@ -5,8 +5,6 @@ The ids are not the alphabet's: iCaRL's class order needs them.
 
 from __future__ import annotations
 
-import tarfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -14,9 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from scail.storage.reading import MIB, read_bounded
+from scail.storage.unpacking import read_members
+
 NAME = "ILSVRC2012_devkit_t12"
 _META = "data/meta.mat"
 _TRUTH = "data/ILSVRC2012_validation_ground_truth.txt"
+_MOST = 64 * MIB  # bytes of either
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,10 @@ def find_devkit(places: Sequence[Path]) -> Devkit | None:
         unpacked, archive = place / NAME, place / f"{NAME}.tar.gz"
         if (unpacked / _META).is_file():
             truth = unpacked / _TRUTH
-            text = truth.read_text(encoding="ascii", errors="replace") if truth.is_file() else None
-            return Devkit(unpacked, _wnids((unpacked / _META).read_bytes(), unpacked / _META), text)
+            text = read_bounded(truth, _MOST).decode("ascii", "replace") if truth.is_file() else None
+            return Devkit(unpacked, _wnids(read_bounded(unpacked / _META, _MOST), unpacked / _META), text)
         if archive.is_file():
-            members = _read_members(archive)
+            members = read_members(archive, _inner_name, _MOST)
             if _META not in members:
                 raise ValueError(f"{archive}: holds no {_META}; download it again")
             text = members[_TRUTH].decode("ascii", errors="replace") if _TRUTH in members else None
@@ -59,19 +61,9 @@ def find_devkit(places: Sequence[Path]) -> Devkit | None:
     return None
 
 
-def _read_members(archive: Path) -> dict[str, bytes]:
-    """The two files that matter, read in memory: nothing is unpacked into the user's data."""
-    found = {}
-    try:
-        with tarfile.open(archive, "r:gz") as tar:
-            for member in tar:
-                inner = next((name for name in (_META, _TRUTH) if f"/{member.name}".endswith(f"/{name}")), None)
-                content = tar.extractfile(member) if inner and member.isfile() else None
-                if inner and content:
-                    found[inner] = content.read()
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{archive}: cannot be read ({error}); download it again") from error
-    return found
+def _inner_name(name: str) -> str | None:
+    """Which of the two files that matter this is; nothing is unpacked into the user's data."""
+    return next((inner for inner in (_META, _TRUTH) if f"/{name}".endswith(f"/{inner}")), None)
 
 
 def _wnids(meta: bytes, where: Path) -> tuple[str, ...]:

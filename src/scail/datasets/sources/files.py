@@ -15,6 +15,7 @@ from scail.datasets.images.decode import ENDINGS
 from scail.datasets.images.on_disk import table_of_files
 from scail.datasets.omitted import Omitted, unread_in
 from scail.datasets.scan import images_in, is_image
+from scail.storage.reading import MOST_LINES, read_text
 
 _NO_CLASS = (".", "__MACOSX")
 _TEST_NAMES = ("test", "val", "validation")
@@ -89,7 +90,7 @@ def _of_list(place: Path) -> tuple[list[Labelled], list[Labelled]]:
 
 def _lines_of(place: Path) -> list[Labelled]:
     pairs = []
-    for number, line in enumerate(place.read_text(encoding="utf-8-sig").splitlines(), 1):
+    for number, line in enumerate(read_text(place, MOST_LINES).splitlines(), 1):
         if not line.strip():
             continue
         path, _, label = line.strip().rpartition(" ")

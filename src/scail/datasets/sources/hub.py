@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from scail.datasets.dataset import Found, Split
-from scail.datasets.images.on_disk import ImageTable, hash_number
+from scail.datasets.images.on_disk import ImageTable, hash_number, tiff_mark
 from scail.datasets.places import hub_folder, missing
+from scail.datasets.sources.hub_folder import check_folder, inside, labels_of
 from scail.storage.cache import cache_dir
+from scail.storage.reading import why
 
 Columns = tuple[str | None, str | None]
 """Names of the columns of images and labels; None: found by their kind."""
 _TEST_NAMES = ("test", "validation", "valid", "val")
 _LABEL_NAMES = ("label", "labels", "fine_label", "class", "category", "target")
 _PART = re.compile(r"-(\w+?)(?:-\d{5}-of-\d{5})?\.arrow$")  # name-train.arrow, name-train-00000-of-00002.arrow
+_TIFF = (b"II*\0", b"MM\0*")
 _HEAD, _MIDDLE = 512, 256  # bytes of an image's file that go into its stamp, with its length
 
 
@@ -31,21 +36,32 @@ def load_hub(name: str, size: int, workers: int, columns: Columns = (None, None)
     tables = _from_folder(folder, configuration) if folder else _prepared(repository, configuration)
     if not tables:
         raise missing(f"hf:{repository}")
-    return _found(name.removeprefix("hf:"), tables, size, workers, columns)
+    return _found(name.removeprefix("hf:"), tables, size, workers, columns, _roots(folder))
 
 
 def load_hub_folder(folder: Path, name: str, size: int, workers: int, columns: Columns = (None, None)) -> Found:
     """A folder with Parquet files as the hub has them."""
-    return _found(name, _from_folder(folder, None), size, workers, columns)
+    return _found(name, _from_folder(folder, None), size, workers, columns, _roots(folder))
+
+
+def _roots(folder: Path | None) -> list[Path]:
+    """Where images may be that are not in the tables themselves."""
+    from datasets import config
+
+    if folder is None:  # what the library prepared: unpacked beside its tables
+        return [Path(config.HF_DATASETS_CACHE), Path(config.DOWNLOADED_DATASETS_PATH)]
+    # A snapshot of the Hub is a folder of links to files beside it.
+    return [folder, *([folder.parents[1]] if folder.parent.name == "snapshots" else [])]
 
 
 def _from_folder(folder: Path, configuration: str | None) -> dict[str, Any]:
     import datasets
 
+    check_folder(folder)
     try:
         return dict(datasets.load_dataset(str(folder), configuration, cache_dir=str(cache_dir() / "huggingface")))
-    except (ValueError, FileNotFoundError, datasets.exceptions.DatasetsError) as error:
-        raise ValueError(f"{folder}: cannot be read as a data set of the Hub: {error}") from error
+    except Exception as error:  # the library raises whatever it likes
+        raise ValueError(f"{folder}: cannot be read as a data set of the Hub: {why(error)}") from error
 
 
 def _prepared(repository: str, configuration: str | None) -> dict[str, Any]:
@@ -64,17 +80,34 @@ def _prepared(repository: str, configuration: str | None) -> dict[str, Any]:
     return {part: concatenate_datasets(shards) for part, shards in found.items()}
 
 
-def _found(name: str, tables: dict[str, Any], size: int, workers: int, columns: Columns) -> Found:
+def _found(
+    name: str, tables: dict[str, Any], size: int, workers: int, columns: Columns, roots: Sequence[Path]
+) -> Found:
     if "train" not in tables:
         raise ValueError(f"{name}: has the parts {', '.join(tables)}, expected one named train")
     image, label = find_columns(name, tables["train"].features, columns)
-    names = class_names(tables["train"], label)
-    own = next((part for part in _TEST_NAMES if part in tables and _has_labels(tables[part], label)), None)
-    train, test = (
-        _split(tables[part], image, label, names, size, workers) if part else None for part in ("train", own)
-    )
-    assert train is not None
+
+    def split(part: str) -> Split:
+        images = table_of_column(inside(tables[part].data.column(image), roots), size, workers)
+        return Split(images, _labels(tables[part], label, names))
+
+    with _named(name):
+        own = next((part for part in _TEST_NAMES if part in tables and _has_labels(tables[part], label)), None)
+    with _named(f"{name}, train"):
+        names = class_names(tables["train"], label)
+        train = split("train")
+    with _named(f"{name}, {own}"):
+        test = split(own) if own else None
     return Found(name, names, train, test, split=f"its own {own} images" if own else "")
+
+
+@contextlib.contextmanager
+def _named(place: str) -> Iterator[None]:
+    """What is wrong with a table is told with its name. pyarrow has a dozen kinds of errors."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"{place}: {why(error)}") from error
 
 
 def _has_labels(table: Any, label: str) -> bool:
@@ -107,18 +140,18 @@ def class_names(table: Any, label: str) -> tuple[str, ...]:
     feature = table.features[label]
     if hasattr(feature, "names"):
         return tuple(feature.names)
-    return tuple(str(value) for value in sorted(table.unique(label)))
+    return tuple(str(value) for value in sorted(set(labels_of(table.data.column(label), None))))
 
 
-def _split(table: Any, image: str, label: str, names: tuple[str, ...], size: int, workers: int) -> Split:
-    values = table.with_format("numpy")[label][:]
-    if not hasattr(table.features[label], "names"):
+def _labels(table: Any, label: str, names: tuple[str, ...]) -> Tensor:
+    known = names if hasattr(table.features[label], "names") else None
+    values = labels_of(table.data.column(label), known)
+    if known is None:
         number = {name: c for c, name in enumerate(names)}
-        strange = {str(value) for value in values} - set(names)
-        if strange:
+        if strange := {str(value) for value in values} - set(names):
             raise ValueError(f"class {min(strange)!r} has test images but no training images")
-        values = np.array([number[str(value)] for value in values])
-    return Split(table_of_column(table.data.column(image), size, workers), torch.from_numpy(values.astype(np.int64)))
+        values = [number[str(value)] for value in values]
+    return torch.tensor(values, dtype=torch.int64)
 
 
 def table_of_column(column: Any, size: int, workers: int) -> ImageTable:
@@ -140,4 +173,5 @@ def _stamps(column: Any) -> Iterable[int]:
                 yield hash_number(repr((path.name, path.stat().st_size, path.stat().st_mtime_ns)))
             else:
                 data = memoryview(whole[n].as_buffer())
-                yield hash_number(repr((length, bytes(data[:_HEAD]), bytes(data[length // 2 :][:_MIDDLE]))))
+                said = (length, bytes(data[:_HEAD]), bytes(data[length // 2 :][:_MIDDLE]))
+                yield hash_number(repr((*said, *tiff_mark(said[1][:4] in _TIFF))))

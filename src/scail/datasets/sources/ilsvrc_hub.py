@@ -8,7 +8,7 @@ import torch
 
 from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Found, Split
-from scail.datasets.places import data_dir, missing
+from scail.datasets.places import NotHere, data_dir, missing
 from scail.datasets.settle import hold_out
 from scail.datasets.sources.devkit import find_devkit
 from scail.datasets.sources.hub import load_hub
@@ -19,7 +19,7 @@ def load_ilsvrc_from_hub(split: IlsvrcSplit, seed: int, size: int, workers: int)
     """The Hub's copy, if it was downloaded; the devkit is looked for in `SCAIL_DATA/ilsvrc` and `SCAIL_DATA`."""
     try:
         found = load_hub(f"hf:{DATASETS['ilsvrc'].hub}", size, workers)
-    except ValueError as error:
+    except NotHere as error:
         raise missing("ilsvrc") from error
     found = in_devkit_order(replace(found, name="ilsvrc"))
     if split == "icarl":

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from io import StringIO
 from pathlib import Path
 
 from scail.datasets.scan import class_folders, images_in
 from scail.datasets.sources.devkit import NAME as DEVKIT
 from scail.datasets.sources.devkit import Devkit
+from scail.storage.reading import MOST_LINES, read_text
 
 KAGGLE_LABELS = "LOC_val_solution.csv"
 
@@ -62,8 +64,8 @@ def _labels(val: Path, devkit: Devkit | None, beside: Sequence[Path]) -> tuple[d
 
 def _kaggle_labels(table: Path) -> Iterator[tuple[str, str]]:
     """Rows of ImageId and PredictionString, `wnid x y x y` once or more."""
-    with table.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
+    rows = csv.DictReader(StringIO(read_text(table, MOST_LINES), newline=""))
+    try:
         if not {"ImageId", "PredictionString"} <= set(rows.fieldnames or ()):
             raise ValueError(f"{table}, line 1: expected the columns ImageId,PredictionString")
         for row in rows:
@@ -71,3 +73,5 @@ def _kaggle_labels(table: Path) -> Iterator[tuple[str, str]]:
             if not row["ImageId"] or not boxes:
                 raise ValueError(f"{table}, line {rows.line_num}: expected an image id and a wnid with its box")
             yield row["ImageId"], boxes[0]
+    except csv.Error as error:
+        raise ValueError(f"{table}, line {rows.line_num}: not CSV ({error}); download it again") from error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
+from math import prod
 from pathlib import Path
 
 import torch
@@ -11,9 +10,12 @@ from torch import Tensor
 
 from scail.config import DataSettings
 from scail.datasets.dataset import Dataset, Split
+from scail.storage.reading import MIB, size_text
+from scail.storage.unpacking import read_unpacked
 
 _FILES = {"train": "train", "test": "t10k"}
 _IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
+_MOST = 1024 * MIB  # bytes; the images of the original have 47 million
 _BYTES = 8  # the kind of number in an IDX file: unsigned bytes
 
 
@@ -52,16 +54,15 @@ def _file(place: Path, name: str) -> Path | None:
 
 def read_idx(path: Path, dimensions: int) -> Tensor:
     """The unsigned bytes of an IDX file, which has so many dimensions."""
-    try:
-        content = path.read_bytes()
-        content = gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: cannot be read ({error}); get it again") from error
     begin = 4 + 4 * dimensions
-    if len(content) < begin or content[:4] != bytes((0, 0, _BYTES, dimensions)):
+    head = read_unpacked(path, begin - 1)
+    if len(head) < begin or head[:4] != bytes((0, 0, _BYTES, dimensions)):
         raise ValueError(f"{path}: not an IDX file of unsigned bytes in {dimensions} dimensions; get it again")
-    shape = [int.from_bytes(content[i : i + 4], "big") for i in range(4, begin, 4)]
-    values = torch.frombuffer(bytearray(content[begin:]), dtype=torch.uint8) if len(content) > begin else torch.empty(0)
-    if len(values) != torch.Size(shape).numel():
-        raise ValueError(f"{path}: {len(values)} bytes for the shape {shape}; get it again")
-    return values.reshape(shape)
+    shape = [int.from_bytes(head[i : i + 4], "big") for i in range(4, begin, 4)]
+    if (count := prod(shape)) > _MOST:
+        raise ValueError(f"{path}: the shape {shape} is too large, expected at most {size_text(_MOST)}; get it again")
+    values = read_unpacked(path, begin + count)[begin:]
+    if len(values) != count:
+        more = "more than " if len(values) > count else ""
+        raise ValueError(f"{path}: {more}{min(len(values), count)} bytes for the shape {shape}; get it again")
+    return torch.frombuffer(bytearray(values), dtype=torch.uint8).reshape(shape) if count else torch.empty(shape)

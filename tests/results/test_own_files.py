@@ -1,0 +1,137 @@
+"""A run's folder carries a mark; nothing in it, or in any other folder, that scail did not write is removed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scail.cli.main import main
+from scail.results.run_directory import RunDirectory
+from tests.report.report_runs import config_for, make_run
+
+BEFORE = Path(__file__).parents[1] / "data" / "version_0_1"
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def language_model(folder: Path) -> Path:
+    """Another tool's folder, with names that a run has, too."""
+    for name in ("config.json", "logs/run-1/events.out.tfevents.1", "figures/accuracy.png", "tables/table.md"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"theirs: {name}")
+    theirs = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "seeds": [1], "memory": 5, "cells": []}
+    (folder / "config.json").write_text(json.dumps(theirs))
+    return folder
+
+
+def begin(folder: Path, **changes) -> None:
+    run = RunDirectory(folder)
+    run.begin(config_for((2, 2), **changes))
+    run.end()
+
+
+def call(capsys, *arguments: object) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return int(end.value.code or 0), capsys.readouterr().err
+
+
+def test_the_folder_of_another_tool_is_left_as_it_is(tmp_path, capsys):
+    theirs = language_model(tmp_path / "llama")
+    before = files_of(theirs)
+    with pytest.raises(ValueError, match=r"holds files that are not a scail run"):
+        begin(theirs)
+    code, said = call(capsys, "report", make_run(tmp_path / "run"), "--out", theirs, "--formats", "none")
+    assert code == 2 and "holds files that are not a scail run or report" in said
+    assert files_of(theirs) == before
+
+
+@pytest.mark.parametrize("content", ["{}", '{"cells": 3}', "no JSON", "[" * 100_000])
+def test_names_alone_say_nothing(tmp_path, capsys, content):
+    for name in ("config.json", "grid.json", "report.html"):
+        theirs = tmp_path / name.partition(".")[0]
+        theirs.mkdir()
+        (theirs / name).write_text(content)
+        with pytest.raises(ValueError, match="not a scail run"):
+            begin(theirs)
+        (tmp_path / "own.yaml").write_text("dataset: digits\nmethods: ft\nstates: 2\n")
+        code, said = call(capsys, "grid", tmp_path / "own.yaml", "--out", theirs)
+        assert code == 2 and "not a scail grid" in said
+        assert files_of(theirs) == {name: content.encode()}
+
+
+def test_what_others_put_into_a_runs_folder_stays(tmp_path):
+    run = make_run(tmp_path / "run")
+    theirs = {
+        "notes.txt": b"1", "figures/mine.png": b"2", "figures/accuracy.txt": b"3", "tables/thesis.tex": b"4",
+        "logs/mlflow.db": b"5", "logs/FT/weights.bin": b"6", "exemplars/x/cat.png": b"7", "seed-9/notes.txt": b"8",
+    }  # fmt: skip
+    ours = ("figures/accuracy.png", "tables/table.md", "logs/FT/events.out.tfevents.1.host.2", "report.html")
+    for name, content in [*theirs.items(), *((name, b"ours") for name in ours)]:
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_bytes(content)
+    np.savez(run / "confusion" / "mine.npz", other=np.zeros(2))
+    theirs["confusion/mine.npz"] = (run / "confusion" / "mine.npz").read_bytes()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "state_0.png").write_bytes(b"9")
+    (run / "exemplars" / "fine_tune-linked").symlink_to(tmp_path / "elsewhere")
+    begin(run, seed=7)
+    now = files_of(run)
+    lines = {name for name in now if name.endswith(".jsonl")}
+    assert {name: now[name] for name in theirs} == theirs
+    assert now.keys() - theirs.keys() - lines == {"config.json", ".lock"}
+    assert (tmp_path / "elsewhere" / "state_0.png").exists()
+
+
+def test_a_folder_that_is_a_link_is_not_emptied(tmp_path):
+    run, other = make_run(tmp_path / "run"), tmp_path / "figures of others"
+    other.mkdir()
+    (other / "accuracy.png").write_bytes(b"theirs")
+    (run / "figures").symlink_to(other)
+    begin(run)
+    assert (other / "accuracy.png").read_bytes() == b"theirs"
+
+
+def test_all_that_runs_and_reports_write_is_known(tmp_path, undrawn, capsys):
+    """So that nothing of a run before is taken for one of this run."""
+    runs = [make_run(tmp_path / "a", thumbnail=b"png"), make_run(tmp_path / "b", memory=10)]
+    for place in (runs[0], tmp_path):  # a grid has no mark in this test: --out says where
+        more = () if place == runs[0] else ("--out", runs[0])
+        assert call(capsys, "report", place, *more)[0] == 0
+    assert {"figures", "tables", "exemplars"} < {path.name for path in runs[0].iterdir()}
+    begin(runs[0], seed=9)
+    left = {path.name for path in runs[0].iterdir()}
+    assert left == {
+        ".lock", "config.json", "confusion", "results.jsonl", "classes.jsonl", "weights.jsonl", "memory.jsonl",
+        "timing.jsonl",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["run", "grid/digits-z2-b12-seed1"])
+def test_runs_of_version_0_1_are_known(tmp_path, place):
+    shutil.copytree(BEFORE / place, tmp_path / "run")
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    begin(tmp_path / "run")
+    assert not (tmp_path / "run" / "summary.json").exists() and (tmp_path / "run" / "notes.txt").exists()
+    assert not (tmp_path / "run" / "exemplars").exists() and not [*(tmp_path / "run" / "confusion").iterdir()]
+
+
+def test_the_seeds_of_a_run_go_and_other_folders_of_such_names_stay(tmp_path):
+    several = RunDirectory(tmp_path / "runs")
+    several.begin({"seeds": [1, 2], "configurations": "seed-*/"})
+    several.end()
+    for n in (1, 2):
+        make_run(tmp_path / "runs" / f"seed-{n}", seed=n)
+    (tmp_path / "runs" / "seed-2" / "notes.txt").write_text("mine")
+    language_model(tmp_path / "runs" / "seed-3")
+    before = files_of(tmp_path / "runs" / "seed-3")
+    begin(tmp_path / "runs")
+    assert not (tmp_path / "runs" / "seed-1").exists()
+    assert files_of(tmp_path / "runs" / "seed-2") == {"notes.txt": b"mine"}
+    assert files_of(tmp_path / "runs" / "seed-3") == before
