@@ -21,7 +21,7 @@ from scail.config import Experiment, Schedule, Schedules
 from scail.config.options import RunOptions, experiment_of
 from scail.config.recipes import RECIPES
 from scail.results.archive import Archive
-from scail.storage.store import key_of
+from scail.storage.entry import key_of
 
 BEFORE = Path(__file__).parent / "data" / "version_0_1"
 GRID = """\
@@ -70,7 +70,7 @@ def test_the_same_options_ask_for_the_same_experiment_and_the_states_have_the_sa
     experiment, config = experiment_of(asked), record(BEFORE / "run" / "config.json")
     assert json.loads(json.dumps(experiment.record())) == config["experiment"] | {
         "weights": None, "precision": "auto",  # both are new; the second comes to what it was before
-        "own_methods": [], "own_content": [],
+        "own_methods": [], "own_content": [], "few_negatives": False,
     }  # fmt: skip
     known = record(BEFORE / "keys.json")
     states = {key: facts for key, facts in known.items() if "trainer" in facts}

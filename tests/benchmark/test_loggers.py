@@ -133,7 +133,8 @@ def test_epochs_of_several_stages_are_counted_on(tiny, tmp_path, recorders):
 def test_a_run_that_goes_on_keeps_its_log_and_another_one_does_not(tmp_path):
     run, logs = RunDirectory(tmp_path / "run"), tmp_path / "run" / "logs"
     run.begin({"experiment": {"seed": 1}})
-    logs.mkdir()
+    (logs / "run").mkdir(parents=True)
+    (logs / "run" / "events.out.tfevents.1").touch()
     run.end()
     run.begin({"experiment": {"seed": 1}})
     run.end()

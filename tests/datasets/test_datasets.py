@@ -104,10 +104,10 @@ def test_a_damaged_cache_file_is_drawn_anew(empty_cache, damage):
 
 
 def test_a_cache_that_cannot_be_written_costs_no_result(empty_cache, monkeypatch):
-    def full_disk(path, content):
+    def full_disk(begun, path):
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    monkeypatch.setattr(Path, "replace", full_disk)
     dataset = load_glyphs(classes=2, train=2, test=2)
     assert len(dataset.train) == 4 and not list(empty_cache.iterdir())
 

@@ -397,7 +397,8 @@ def _entry() -> Any:
 
 
 def make_store(folder: Path) -> list[Path]:
-    from scail.storage.store import Store, key_of
+    from scail.storage.entry import key_of
+    from scail.storage.store import Store
 
     entry = _entry()
     Store(folder).save(key_of({"a": 1}), entry)
@@ -405,7 +406,8 @@ def make_store(folder: Path) -> list[Path]:
 
 
 def read_store(folder: Path) -> Any:
-    from scail.storage.store import Store, key_of
+    from scail.storage.entry import key_of
+    from scail.storage.store import Store
 
     store = Store(folder)
     store.listing()

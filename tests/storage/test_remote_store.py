@@ -229,4 +229,4 @@ def test_an_object_store_that_fails_is_a_clear_error(tmp_path, url, monkeypatch)
 def test_scail_store_looks_into_directories_only(url, capsys):
     with pytest.raises(SystemExit) as end:
         main(["store", "ls", "--store", url])
-    assert end.value.code == 2 and "only directories" in capsys.readouterr().err
+    assert end.value.code == 2 and "only a directory" in capsys.readouterr().err

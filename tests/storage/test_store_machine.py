@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from scail.storage.entry import DamagedEntry
-from scail.storage.holdings import Held
+from scail.storage.holdings import Holding
 from scail.storage.inspection import inspected
 from scail.storage.store import Store
 from tests.storage.killed import killed_before
@@ -54,11 +54,11 @@ class StoreMachine(RuleBasedStateMachine):
             held.close()
         shutil.rmtree(self.place)
 
-    def names_of(self, held: list[Held], kind: str) -> set[str]:
+    def names_of(self, held: list[Holding], kind: str) -> set[str]:
         by_key = {key(name): name for name in "abcd"}
         return {by_key[one.key] for one in held if one.kind == kind and one.key}
 
-    def noted(self, held: list[Held]) -> None:
+    def noted(self, held: list[Holding]) -> None:
         """These were removed: none of them was a living one's."""
         assert not self.names_of(held, "training") & self.living.keys()
         assert not self.names_of(held, "half") & self.living.keys()

@@ -15,7 +15,7 @@ import tyro
 from scail.cli.verify import Place, VerifyCommand, unfinished
 
 if TYPE_CHECKING:
-    from scail.storage.holdings import Held, StoredEntry
+    from scail.storage.holdings import Holding, StoredEntry
     from scail.storage.store import Store
 
 
@@ -259,7 +259,7 @@ def human_size(size: float) -> str:
     return f"{size:.1f} TB"
 
 
-def size_of(held: Sequence[Held]) -> str:
+def size_of(held: Sequence[Holding]) -> str:
     """Bytes of all of them together, as people write them."""
     return human_size(sum(one.size for one in held))
 

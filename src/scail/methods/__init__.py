@@ -113,12 +113,12 @@ METHODS: dict[str, Method] = {
         needs_exemplars=True, in_paper=False,
     ),
     "wa": Method(
-        "WA", "distillation, then new rows made as long as past ones", heads.ft, "wa", "herding", needs_exemplars=True,
-        in_paper=False,
+        "WA", "distillation, then weights of new classes made as long as those of past ones",
+        heads.ft, "wa", "herding", needs_exemplars=True, in_paper=False,
     ),
     "podnet": Method(
-        "PODNet", "several rows a class; pooled maps inside the network held", heads.podnet, "podnet", "herding",
-        needs_exemplars=True, in_paper=False,
+        "PODNet", "several directions for each class; what the network sees inside is held",
+        heads.podnet, "podnet", "herding", needs_exemplars=True, in_paper=False,
     ),
     "deesil": Method(
         "DeeSIL", "frozen network, a linear SVM for each class", heads.svm, "frozen_svm", "random",

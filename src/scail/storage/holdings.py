@@ -31,7 +31,7 @@ _NOBODYS = 3600.0  # seconds after which a half without a key counts as left: no
 
 
 @dataclass(frozen=True)
-class Held:
+class Holding:
     """A file or folder in a store's directory, as seen from outside."""
 
     path: Path
@@ -71,7 +71,7 @@ class Holdings:
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[Holding]:
         """Everything in it but locks and its mark."""
         marks = [path for path in _inside(self.root) if _is_half_of_mark(path.name)]
         others = [path for name in (STATES, UNFINISHED) for path in _inside(self.root / name)]
@@ -91,7 +91,7 @@ class Holdings:
             folder.rename(away)
             _delete(away)
 
-    def shrink(self, limit: int, keep: str = "") -> list[Held]:
+    def shrink(self, limit: int, keep: str = "") -> list[Holding]:
         """Remove what is of no use, then what was not used for longest, until at most `limit` bytes are left.
 
         What a process that lives is at counts, and stays. Gives what was removed.
@@ -107,23 +107,23 @@ class Holdings:
                 total -= one.size
         return gone
 
-    def sweep(self, unfinished_after: float) -> list[Held]:
+    def sweep(self, unfinished_after: float) -> list[Holding]:
         """Remove what nothing will use, and trainings that nobody is at and that were untouched for so many seconds."""
         now = time.time()
         old = [one for one in self.held() if one.kind == "training" and now - one.used > unfinished_after]
         return self._discarded([*dict.fromkeys((*self._useless(), *old))])
 
-    def _useless(self) -> list[Held]:
+    def _useless(self) -> list[Holding]:
         """Halves, and checkpoints of trainings that are finished."""
         items = self.held()
         finished = {one.key for one in items if one.kind == "state"}
         return [one for one in items if one.kind == "half" or (one.kind == "training" and one.key in finished)]
 
-    def _discarded(self, items: list[Held]) -> list[Held]:
+    def _discarded(self, items: list[Holding]) -> list[Holding]:
         """Those of these that could be removed: not what a process that lives is at."""
         return [one for one in items if self.discard(one)]
 
-    def discard(self, one: Held) -> bool:
+    def discard(self, one: Holding) -> bool:
         """Remove it, unless a process that lives is at it; whether it was removed."""
         if one.kind == "state":
             self.remove(one.key)
@@ -170,7 +170,7 @@ def _inside(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
-def _look(path: Path, kind: Kind, key: str) -> Held | None:
+def _look(path: Path, kind: Kind, key: str) -> Holding | None:
     """None: it was taken away meanwhile."""
     try:
         status = path.stat()
@@ -179,10 +179,10 @@ def _look(path: Path, kind: Kind, key: str) -> Held | None:
         return None
     # A state counts as used when its folder is touched; a half when anything was written to it.
     moments = [status.st_mtime, *(part.st_mtime for part in parts if kind == "half")]
-    return Held(path, kind, key, sum(part.st_size for part in parts), max(moments))
+    return Holding(path, kind, key, sum(part.st_size for part in parts), max(moments))
 
 
-def _with_facts(one: Held) -> StoredEntry:
+def _with_facts(one: Holding) -> StoredEntry:
     path = one.path / RECORD
     try:
         record = record_in(path.read_bytes(), str(path))

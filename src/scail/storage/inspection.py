@@ -10,7 +10,7 @@ from typing import Literal
 from scail.storage.cache import kept_images
 from scail.storage.checkpoint import Checkpoint
 from scail.storage.entry import DamagedEntry, StoreError
-from scail.storage.holdings import Held
+from scail.storage.holdings import Holding
 from scail.storage.sealed import BrokenSeal, read_sealed
 from scail.storage.store import Store
 
@@ -50,7 +50,7 @@ def _state(store: Store, key: str) -> Inspected:
     return Inspected("states", "sound")
 
 
-def _training(store: Store, one: Held) -> Inspected:
+def _training(store: Store, one: Holding) -> Inspected:
     kind = "unfinished trainings"
     if Checkpoint(one.path).load() or not one.path.exists():  # the process that is at it may have removed it
         return Inspected(kind, "sound")
