@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from functools import partial
 
@@ -13,7 +14,14 @@ from PIL import Image
 
 from scail import IncrementalClassifier
 from scail.classifier.folder import DamagedModel, look
-from scail.classifier.in_folder import forget_in, learn_into, relabel_in, rename_in, undo_in
+from scail.classifier.in_folder import (
+    forget_in,
+    forget_missing_in,
+    learn_into,
+    relabel_in,
+    rename_in,
+    undo_in,
+)  # fmt: skip
 from scail.networks.pretrained import has_pretrained
 from tests.classifier.little import little, little_images
 
@@ -323,7 +331,7 @@ def test_a_picture_that_somebody_deleted_is_named_and_can_be_taken_out(make, tmp
     with pytest.raises(DamagedModel) as error:
         learn_into(root, IMAGES[C], ["c"] * 4)
     assert f"{root / name}: is missing; restore it from a copy, or take it out of the model" in str(error.value)
-    command = shlex.split(str(error.value).rpartition(": scail ")[2])
+    command = shlex.split(str(error.value).partition(": scail ")[2].partition(" (or")[0])
     assert command == ["forget", str(root), "a", "--images", name]
     with pytest.raises(ValueError, match="no picture of 'b' that the model keeps"):
         forget_in(root, "b", [name])
@@ -331,3 +339,31 @@ def test_a_picture_that_somebody_deleted_is_named_and_can_be_taken_out(make, tmp
     learn_into(root, IMAGES[C], ["c"] * 4)
     assert load(root).classes_ == ("a", "b", "c")
     assert name not in look(root).manifest.files()
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_pictures_that_somebody_deleted_from_several_classes_go_in_one_command(make, tmp_path):
+    root = learned(make, tmp_path / "m", A + B)
+    with pytest.raises(ValueError, match="no picture is missing"):
+        forget_missing_in(root)
+    names = sorted(pictures_in(root))
+    gone = [next(name for name in names if f"/{letter}-" in name) for letter in "ab"]
+    for name in gone:
+        (root / name).unlink()
+    with pytest.raises(DamagedModel, match=re.escape(f"scail forget {root} --missing")):
+        learn_into(root, IMAGES[C], ["c"] * 4)
+    said = forget_missing_in(root)
+    assert "1 picture(s) of 'a' are forgotten" in said and "1 picture(s) of 'b' are forgotten" in said
+    assert {*pictures_in(root)} == {*names} - {*gone}
+    assert learn_into(root, IMAGES[C], ["c"] * 4) and load(root).classes_ == ("a", "b", "c")
+
+
+@FROZEN
+def test_a_class_whose_pictures_somebody_deleted_can_be_forgotten(tmp_path):
+    for name, how in (("class", lambda root: forget_in(root, "a")), ("missing", forget_missing_in)):
+        root = learned(lambda: frozen(memory=12), tmp_path / name, A + B)
+        for name in pictures_in(root):
+            if "/a-" in name:
+                (root / name).unlink()
+        how(root)
+        assert load(root).classes_ == ("b",)

@@ -35,7 +35,7 @@ def test_what_is_left_out_is_counted_and_the_first_is_named(folder):
     names, said = notes_of(folder)
     assert names == ("ant", "bee")
     assert "1 class folder(s) have no image that can be read, and are left out: bird (.mp3)" in said
-    assert "3 files are left out, which are not images by their endings: 1 .mov, 1 .txt, 1 .mp3" in said
+    assert "3 file(s) are left out, which are not images by their endings: 1 .mov, 1 .txt, 1 .mp3" in said
     assert f"the first: {folder / 'ant' / 'film.mov'}" in said
     assert "2 files that the system left there (._*, Thumbs.db) are ignored" in said
     assert "bird" in " ".join(load_dataset(str(folder), DataSettings(image_size=8)).notes)  # scail run tells it, too
@@ -101,7 +101,7 @@ def test_learn_tells_and_counts_what_it_skips(folder, run, tmp_path):
     assert code == 0 and "bird (.mp3)" in error
     assert f"1 of 11 images cannot be read and are left out, the first: {folder / 'ant' / 'bad.jpg'}" in error
     code, said, error = run("predict", tmp_path / "m", folder / "bee", folder / "ant", "--top", "1")
-    assert code == 2 and "2 files are left out" in error and len(said.splitlines()) == 10
+    assert code == 2 and "2 file(s) are left out" in error and len(said.splitlines()) == 10
 
 
 def test_heic_and_avif_are_read_and_the_message_names_the_extra(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scail.classifier.forgetting import TRACES, same_rows, without_images
+from scail.classifier.forgetting import TRACES, same_rows, without_class, without_images
 from scail.classifier.inputs import class_names_of, images_of
 from scail.classifier.left_out import calibrated
 from scail.classifier.lesson import Circumstances, lesson_of, next_state
@@ -120,6 +120,13 @@ def without_kept(model: Model, name: str, digests: set[bytes]) -> Corrected:
     if model.learned.evidence.moments is None:
         said += f": they are kept and rehearsed no more. {TRACES.replace('the classifier is', 'it is')}"
     return Corrected(replace(calibrated(after), accuracy=None, difference=None), said)
+
+
+def without_missing(model: Model, name: str, digests: set[bytes]) -> Corrected:
+    """The same of pictures that somebody has deleted: where they were all that the class had, it is forgotten."""
+    if model.seen and _counts(without_images(model, digests))[name] == 0:
+        return Corrected(without_class(model, name), f"{name!r} has no other picture: the class is forgotten")
+    return without_kept(model, name, digests)
 
 
 def _check_class(model: Model, name: str) -> None:

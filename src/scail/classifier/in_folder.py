@@ -17,10 +17,12 @@ from scail.classifier.correcting import (
     renamed,
     told,
     without_kept,
+    without_missing,
     without_pictures,
 )  # fmt: skip
 from scail.classifier.folder import locked, look, read_before, read_model, sweep, write_model
 from scail.classifier.folder.files import LOCK, PICTURE_FILE, UNFINISHED, clear_errors
+from scail.classifier.folder.manifest import Manifest
 from scail.classifier.folder.record import MANIFEST
 from scail.classifier.forgetting import what_is_left, without_class
 from scail.classifier.incremental_classifier import IncrementalClassifier
@@ -120,24 +122,63 @@ def forget_in(
         after = without_class(model, name)
         return Corrected(after, what_is_left(after))
 
-    if images is not None:
-        images, deleted = _there(Path(folder), images_of(images))
-        if deleted:
-            return _forget_deleted(Path(folder), name, images, deleted, wait, say)
+    if images is None:
+        return _change(folder, "forget", forget, wait, say, lambda root, of: _missing_of(root, of).get(name, set()))
+    images, deleted = _there(Path(folder), images_of(images))
+    if deleted:
+        return _forget_deleted(Path(folder), name, images, deleted, wait, say)
     return _change(folder, "forget", forget, wait, say)
+
+
+def forget_missing_in(folder: str | Path, *, wait: bool = True, say: Say = lambda text: None) -> str:
+    """Take out of the classifier of this folder what somebody deleted there by hand: its pictures that are missing.
+
+    A class of which no picture is left is forgotten.
+    """
+    found = dict[str, set[str]]()
+
+    def note(root: Path, manifest: Manifest) -> set[str]:
+        found.update(_missing_of(root, manifest))
+        if not found:
+            raise ValueError(f"{root}: no picture is missing")
+        return set[str]().union(*found.values())
+
+    def forget(_: Path, model: Model) -> Corrected:
+        said = list[str]()
+        for name, digests in found.items():
+            corrected = without_missing(model, name, {*map(bytes.fromhex, digests)})
+            model = corrected.model
+            said.append(corrected.said)
+        return Corrected(model, "; ".join(said))
+
+    return _change(folder, "forget", forget, wait, say, note)
+
+
+def _missing_of(root: Path, manifest: Manifest) -> dict[str, set[str]]:
+    """By class, the hashes of pictures whose files are not in the folder."""
+    found = dict[str, set[str]]()
+    for one in manifest.classes:
+        for kind, digests in (("exemplars", one.exemplars), ("held-out", one.held_out)):
+            for digest in digests:
+                if not (root / kind / one.folder / f"{digest}.png").exists():
+                    found.setdefault(one.name, set()).add(digest)
+    return found
 
 
 def _change(
     folder: str | Path, change: Change, correct: Callable[[Path, Model], Corrected], wait: bool, say: Say,
-    without: Collection[str] = (),
+    without: Callable[[Path, Manifest], Collection[str]] = lambda root, manifest: (),
 ) -> str:  # fmt: skip
-    """Put the model right, under the folder's lock; nothing is written where that is an error."""
+    """Put the model right, under the folder's lock; nothing is written where that is an error.
+
+    `without`: hashes of pictures that somebody has deleted; they are let go.
+    """
     root = Path(folder)
     look(root)  # an error where there is no model, before a folder is made
     with locked(root, wait, say):
         with clear_errors(root):
             sweep(root)  # also what an earlier forget, killed at the end, has left
-        model = read_model(root, without=without)[0]
+        model = read_model(root, without=without(root, look(root).manifest))[0]
         found = correct(root, model)
         keeps = change in ("relabel", "rename", "resize")
         write_model(root, found.model, change, before_of(model, found.model) if keeps else None)
@@ -174,4 +215,4 @@ def _forget_deleted(root: Path, name: str, images: Any, deleted: dict[str, Path]
             digests |= pictures_of(model, name, as_pixels(images, model.settings.shape), told(images))
         return without_kept(model, name, digests)
 
-    return _change(root, "forget", forget, wait, say, set(deleted))
+    return _change(root, "forget", forget, wait, say, lambda *_: set(deleted))

@@ -94,22 +94,32 @@ class ForgetCommand:
 
       scail forget pets rabbit
       scail forget pets rabbit --images photos/rabbit/IMG_7.jpg
+      scail forget pets --missing
     """
 
     model: ModelFolder
     """The folder of the model."""
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")] = None
     """The class to forget, or to take pictures out of."""
     images: Pictures = ()
     """Only these pictures of the class: the files that were learned, or pictures out of the model's folder exemplars.
     One that was deleted there by hand is named by its path, as exemplars/CLASS/HASH.png."""
+    missing: bool = False
+    """Instead of CLASS: all pictures of all classes that somebody has deleted from the model's folder."""
     no_wait: bool = False
     """If another process is learning into this model: stop with an error instead of waiting for it."""
 
     def __call__(self) -> None:
         """Forget, and say what cannot be forgotten."""
-        from scail.classifier.in_folder import forget_in
+        from scail.classifier.in_folder import forget_in, forget_missing_in
 
+        if self.missing:
+            if self.name is not None or self.images:
+                raise ValueError("--missing stands alone: it takes out what is missing of every class")
+            say(f"{self.model}: {forget_missing_in(self.model, wait=not self.no_wait, say=say)}")
+            return
+        if self.name is None:
+            raise ValueError("name the class to forget: scail forget MODEL CLASS; `scail info MODEL` lists them")
         paths = list(images_in(self.images)) if self.images else None
         said = forget_in(self.model, self.name, paths, wait=not self.no_wait, say=say)
         if self.images:

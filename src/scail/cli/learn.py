@@ -200,7 +200,7 @@ def read_data(
     if broken == "skip" and not isinstance(images, torch.Tensor):
         if found := images.find_broken():  # type: ignore[attr-defined]
             tell(f"{len(found)} of {len(images)} images cannot be read and are left out, the first: "
-                 f"{next(iter(found.values())).partition(';')[0]}")  # fmt: skip
+                 f"{next(iter(found.values())).partition(' (')[0]}")  # fmt: skip
         rows = torch.tensor([row for row in range(len(images)) if row not in found], dtype=torch.int64)
         images, split, skipped = images[rows], replace(split, labels=split.labels[rows]), len(found)
         if not len(images):

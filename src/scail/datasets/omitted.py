@@ -52,8 +52,8 @@ class Omitted:
             named = ", ".join(
                 f"{count} {ending or 'without an ending'}" for ending, count in self.endings.most_common(_MOST)
             )
-            found.append(f"{self.endings.total()} files are left out, which are not images by their endings: {named}; "
-                         f"the first: {self.first}{remedy(self.endings)}")  # fmt: skip
+            found.append(f"{self.endings.total()} file(s) are left out, which are not images by their endings: "
+                         f"{named}; the first: {self.first}{remedy(self.endings)}")  # fmt: skip
         for name, inside in [*self.nested.items()][:_MOST]:
             named = ", ".join(sorted(inside)[:_MOST])
             found.append(f"images in sub-folders of {name} ({named}) count as {name}{hint}")
