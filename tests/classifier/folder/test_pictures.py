@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from io import BytesIO
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from scail.classifier.folder import pictures
 from scail.classifier.folder.pictures import digest_of, read_png, to_png
 from scail.classifier.folder.record import DamagedModel
 from scail.classifier.inputs import Shape
@@ -31,6 +34,19 @@ def test_others_read_the_same_pixels(channels, height, width, seed, levels):
     with Image.open(BytesIO(to_png(image)), formats=["PNG"]) as opened:
         assert opened.mode == ("L" if channels == 1 else "RGB")
         assert np.array_equal(np.array(opened).reshape(height, width, channels), image.permute(1, 2, 0).numpy())
+
+
+def test_without_the_quick_packer_zlib_packs_the_same_pixels(monkeypatch):
+    image, packed = noise(3, 9, 12), []
+    monkeypatch.setitem(sys.modules, "isal.isal_zlib", None)
+    spec = importlib.util.spec_from_file_location("pictures_without", pictures.__file__)
+    without = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(without)
+    for way in (pictures, without):
+        packed.append(way.to_png(image))
+        with Image.open(BytesIO(packed[-1]), formats=["PNG"]) as opened:
+            assert np.array_equal(np.array(opened), image.permute(1, 2, 0).numpy())
+    assert without.quick_pack.__module__ == "pictures_without"
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -6,6 +6,7 @@ import struct
 import zlib
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,16 @@ from scail.classifier.folder.record import DamagedModel, FolderError, read_insid
 from scail.classifier.inputs import Shape
 from scail.classifier.model import digest_of_pixels
 from scail.datasets.images.decode import BROKEN
+
+try:
+    from isal.isal_zlib import compress as quick_pack  # four times as fast
+except ImportError:  # there is none for this processor
+
+    def quick_pack(data: Any, /, level: int = 1, wbits: int = zlib.MAX_WBITS) -> bytes:
+        """The same by zlib, with the strategy that suits differences of rows."""
+        packer = zlib.compressobj(level, zlib.DEFLATED, wbits, strategy=zlib.Z_RLE)
+        return packer.compress(data) + packer.flush()
+
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _UP = 2  # the filter of a row that is written as its difference to the one above
@@ -30,8 +41,8 @@ def digest_of(image: Tensor) -> str:
 def to_png(image: Tensor) -> bytes:
     """channels x height x width pixels as a PNG file: nothing is lost.
 
-    Each row is written as its difference to the row above. Pillow would try five ways for every row, and take twice
-    the time for a file that is a tenth smaller.
+    Each row is written as its difference to the row above. Pillow would try five ways for every row, and take eight
+    times as long for a file that is a tenth smaller.
     """
     pixels = image.permute(1, 2, 0).contiguous().numpy()
     height, width, channels = pixels.shape
@@ -39,9 +50,8 @@ def to_png(image: Tensor) -> bytes:
     lines = np.empty((height, 1 + width * channels), np.uint8)
     lines[:, 0], lines[0, 1:] = _UP, rows[0]
     np.subtract(rows[1:], rows[:-1], out=lines[1:, 1:])
-    packer = zlib.compressobj(1, strategy=zlib.Z_RLE)  # of all strategies the one that suits such differences
     header = struct.pack(">2I5B", width, height, 8, _COLOURS[channels], 0, 0, 0)
-    data = packer.compress(lines.tobytes()) + packer.flush()
+    data = quick_pack(lines.tobytes(), 1)
     return b"".join([_SIGNATURE, _chunk(b"IHDR", header), _chunk(b"IDAT", data), _chunk(b"IEND", b"")])
 
 
