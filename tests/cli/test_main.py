@@ -165,6 +165,7 @@ def test_candidates_and_the_published_reading_need_no_training(run, tmp_path, ca
         (["--epochs", "1,2,3"], "expected E, or E0,E"),
         (["--lr", "-1"], "lr -1.0"),
         (["--schedule", "latter.lr=1"], "--schedule latter.lr=1: expected NAME.WHAT=N, as distill.lr=2"),
+        (["--schedule", "later.lr=1", "--schedule=later.epochs=2"], "--schedule is given twice"),
         (["--schedule", "later.rate=1"], "expected one of epochs, lr"),
         (["--schedule", "later.lr=fast"], "expected a number after ="),
         (["--schedule", "later.epochs=1.5"], "expected a whole number after ="),

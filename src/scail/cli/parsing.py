@@ -26,6 +26,11 @@ def parse(name: str, command: Any, options: Sequence[str]) -> Callable[[], None]
     if list(options[:1]) in (["-h"], ["--help"]):
         print(_wrapped(command.__doc__) + "\n")
         description = ""  # tyro would print it below, in lines of any length
+    for option in _LISTS:
+        if sum(word.partition("=")[0] == option for word in options) > 1:
+            raise ValueError(
+                f"{option} is given twice, and the last alone would count: give it once, with commas between"
+            )
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
     told = io.StringIO()
     shielded = _shielded(options)
@@ -43,6 +48,8 @@ def parse(name: str, command: Any, options: Sequence[str]) -> Callable[[], None]
     return bare
 
 
+_LISTS = ("--schedule", "--with")
+"""Options that take several values in one word. Of others the last counts, as everywhere."""
 _SHIELD = "\ue000"
 """Before a word that begins with a dash while it is parsed: no option is so short, so it is a name."""
 

@@ -28,12 +28,12 @@ PAPER_DATA: dict[str, tuple[int, int, int]] = {
 """The paper's data sets: classes, training images, test images."""
 
 
-def settling(epochs: int, passes: int, batch_size: int = 32) -> Schedules:
+def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: int = 32) -> Schedules:
     """Every training at its own rate until its loss stops falling, within the same limits for all of them.
 
     So each fits what it is given, exemplars included, on ten images or on ten thousand. No rate is divided by the
     number of the state: a layer that is drawn anew has as much to learn in the last state as in the first. A loss with
-    distillation in it does not fall to zero, so what is still to be gained is a smaller share of it.
+    distillation in it does not fall to zero, so what is still to be gained is a smaller share of it: `teacher_gain`.
     """
     first = Schedule(
         epochs=epochs, passes=passes, lr=0.1, batch_size=batch_size, decay="settle", patience=4, gain=0.03, window=2000
@@ -42,13 +42,13 @@ def settling(epochs: int, passes: int, batch_size: int = 32) -> Schedules:
         first=first,
         later=first,
         balanced=replace(first, lr=0.01),
-        distill=replace(first, lr=2.0, weight_decay=1e-5, gain=0.01),
+        distill=replace(first, lr=2.0, weight_decay=1e-5, gain=teacher_gain),
         bic_first=first,
-        bic=replace(first, weight_decay=2e-4, gain=0.01),
+        bic=replace(first, weight_decay=2e-4, gain=teacher_gain),
         bic_correction=Schedule(epochs=100, lr=0.1, batch_size=32, weight_decay=0.0, decay="cosine"),
-        lucir=replace(first, gain=0.01),
-        wa=replace(first, weight_decay=2e-4, gain=0.01),
-        podnet=replace(first, gain=0.01),
+        lucir=replace(first, gain=teacher_gain),
+        wa=replace(first, weight_decay=2e-4, gain=teacher_gain),
+        podnet=replace(first, gain=teacher_gain),
         podnet_classifier=replace(first, lr=0.05),
     )
 
@@ -65,7 +65,8 @@ def quick(dataset: str = "glyphs") -> Experiment:
 def cifar100_cpu(dataset: str = "cifar100") -> Experiment:
     """The paper's CIFAR-100 as far as two cores go: a small ResNet, 200 images a class, the memory in proportion."""
     base = quick(dataset)
-    recipe = replace(base.recipe, name="cifar100-cpu", network="resnet8-half", schedules=settling(50, 400_000))
+    schedules = settling(epochs=100, passes=1_000_000, teacher_gain=0.003)
+    recipe = replace(base.recipe, name="cifar100-cpu", network="resnet8-half", schedules=schedules)
     return replace(base, recipe=recipe, data=DataSettings(images_per_class=200))
 
 
