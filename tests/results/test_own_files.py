@@ -135,3 +135,36 @@ def test_the_seeds_of_a_run_go_and_other_folders_of_such_names_stay(tmp_path):
     assert not (tmp_path / "runs" / "seed-1").exists()
     assert files_of(tmp_path / "runs" / "seed-2") == {"notes.txt": b"mine"}
     assert files_of(tmp_path / "runs" / "seed-3") == before
+
+
+@pytest.mark.parametrize("left", [["confusion/"], [".config.json.4711"], [".lock", "confusion/", ".config.json.4711"]])
+def test_a_folder_that_was_begun_and_never_marked_is_begun_again(tmp_path, left):
+    """As version 0.1 left it when it was killed at its very start."""
+    for name in left:
+        if name.endswith("/"):
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).write_text("")
+    begin(tmp_path)
+    assert (tmp_path / "config.json").is_file()
+
+
+def test_what_is_in_the_way_is_not_taken_for_a_begun_run(tmp_path):
+    (tmp_path / "confusion").mkdir()
+    (tmp_path / "confusion" / "theirs.npz").write_text("theirs")
+    with pytest.raises(ValueError, match=r"holds files that are not a scail run"):
+        begin(tmp_path)
+
+
+def test_the_mark_comes_before_all_else(tmp_path, monkeypatch):
+    """So that a run that is killed at any moment can be begun again."""
+    made = list[str]()
+    real = Path.mkdir
+
+    def noted(path: Path, *given, **named) -> None:
+        made.append(f"{path.name}, config.json {'is' if (path.parent / 'config.json').exists() else 'is not'} there")
+        real(path, *given, **named)
+
+    monkeypatch.setattr(Path, "mkdir", noted)
+    begin(tmp_path / "run")
+    assert "confusion, config.json is there" in made

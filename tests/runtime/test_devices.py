@@ -271,7 +271,7 @@ def test_two_nodes_with_the_same_command_train_one_network_and_the_first_one_wri
 
 
 def test_a_timeout_that_is_none_is_an_error(monkeypatch):
-    assert rank_timeout() == 1800
+    assert rank_timeout() == 300
     monkeypatch.setenv("SCAIL_RANK_TIMEOUT", "soon")
     with pytest.raises(ValueError, match="SCAIL_RANK_TIMEOUT is 'soon'"):
         rank_timeout()

@@ -58,14 +58,15 @@ def test_killed_in_the_middle_it_leaves_the_old_file_and_what_a_sweep_takes(tmp_
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from scail.storage.atomic import write_bytes
+from scail.storage.atomic import told, write_bytes
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # large writes fail, as on a full disk
 try:
     write_bytes(Path(sys.argv[1]), bytes(5000))
     sys.exit("no error")
 except OSError as error:
-    assert error.strerror == "File too large", error
+    assert error.strerror == "File too large" and error.filename == sys.argv[1], error
+    assert "free some space there" in told(error), told(error)
 """
 
 

@@ -49,6 +49,8 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What it was before its last change."""
     _change: Change | None = None
     """None: nothing was changed since it was read."""
+    _saved: Model | None = None
+    """What it was when it was read or written last."""
     _origin: tuple[Path, str] | None = None
     """The folder that it was read from or written to, and its stamp."""
 

@@ -21,9 +21,9 @@ from scail.classifier.correcting import (
     without_pictures,
 )  # fmt: skip
 from scail.classifier.folder import locked, look, read_before, read_model, sweep, write_model
-from scail.classifier.folder.files import LOCK, PICTURE_FILE, UNFINISHED, clear_errors
+from scail.classifier.folder.files import clear_errors
 from scail.classifier.folder.manifest import Manifest
-from scail.classifier.folder.record import MANIFEST
+from scail.classifier.folder.record import LOCK, MANIFEST, PICTURE_FILE, UNFINISHED
 from scail.classifier.forgetting import what_is_left, without_class
 from scail.classifier.incremental_classifier import IncrementalClassifier
 from scail.classifier.inputs import as_pixels, images_of
@@ -181,7 +181,7 @@ def _change(
         model = read_model(root, without=without(root, look(root).manifest))[0]
         found = correct(root, model)
         keeps = change in ("relabel", "rename", "resize")
-        write_model(root, found.model, change, before_of(model, found.model) if keeps else None)
+        write_model(root, found.model, change, before_of(model, found.model) if keeps else None, was_read=True)
     return found.said
 
 

@@ -18,7 +18,7 @@ from scail.classifier.choices import Wishes, first_settings, first_size
 from scail.classifier.estimator import Estimator
 from scail.classifier.inputs import Shape, Size, as_pixels, class_names_of, images_of, labelled, labels_of
 from scail.classifier.left_out import calibrated
-from scail.classifier.lesson import Circumstances, check_lesson, lesson_of, next_state
+from scail.classifier.lesson import Circumstances, check_lesson, key_of_lesson, lesson_of, next_state
 from scail.classifier.model import Model
 from scail.classifier.outlook import estimate, how_good, notes_on
 from scail.classifier.repeats import first_seen
@@ -130,18 +130,32 @@ class IncrementalClassifier(Estimator):
         """
         from scail.classifier.folder import unfinished
 
-        root = Path(folder)
-        self._learn(*labelled(images, labels), unfinished(root), report)
-        self._origin = (root.resolve(), self._write(root))
+        root, loaded = Path(folder), self._model is not None and self._is_in(folder)
+        self._learn(*labelled(images, labels), unfinished(root), report, self._last_lesson(root) if loaded else "")
+        if not (loaded and self._model is self._saved):
+            self._write(root, was_read=loaded)
         return self
 
-    def _write(self, root: Path) -> str:
+    def _last_lesson(self, root: Path) -> str:
+        """The key of the lesson that was the last change of the model in this folder, if nothing was done since."""
+        from scail.classifier.folder import look
+
+        return look(root).manifest.lesson if self._model is self._saved else ""
+
+    def _is_in(self, folder: str | Path) -> bool:
+        """Whether this is what the folder holds, but for what was done to it since it was read."""
+        from scail.classifier.folder import look
+
+        return self._origin == (Path(folder).resolve(), look(Path(folder)).stamp)
+
+    def _write(self, root: Path, was_read: bool = False) -> None:
         from scail.classifier.folder import write_model
 
-        return write_model(root, self._learned(), self._change or "save", self._before)
+        stamp = write_model(root, self._learned(), self._change or "save", self._before, was_read)
+        self._origin, self._saved = (root.resolve(), stamp), self._model
 
     def _learn(self, images: Any, names: list[str], checkpoint: Callable[[str], Checkpoint] | None = None,
-               report: Callable[[Progress], None] = lambda progress: None) -> None:  # fmt: skip
+               report: Callable[[Progress], None] = lambda progress: None, last: str = "") -> None:  # fmt: skip
         assert self.network_name  # an error without a backbone
         if self._model is None:
             check_method(self.method, self.memory)
@@ -156,7 +170,10 @@ class IncrementalClassifier(Estimator):
             if self.epochs is not None and settings.pretrained:
                 raise ValueError(f"epochs {self.epochs}: method {settings.method} trains nothing; leave epochs out")
             settings = replace(settings, experiment=settings.experiment.with_epochs(self.epochs))
-        before = self._model
+        before, key = self._model, key_of_lesson(settings, pixels, names)
+        if key == last:  # a learn that was killed at its very end is repeated
+            self._say("these images are learned: the last learn was this very one")
+            return
         fresh = first_seen(before, pixels, names)
         before, pixels, names = fresh.model, fresh.images, fresh.names
         for text in fresh.notes:
@@ -172,7 +189,7 @@ class IncrementalClassifier(Estimator):
             self._say(text)
         if self.verbose and settings.training().epochs(self._model.calls if self._model else 0, 1):
             self._say(estimate(self._model, settings, lesson, fabric.device.type, self._precision(settings)))
-        where = Circumstances(fabric, report, checkpoint, start, self._say, self._precision(settings))
+        where = Circumstances(fabric, report, checkpoint, start, self._say, self._precision(settings), key)
         after = next_state(before, settings, lesson, where)
         self._changed("learn", after)
         if self.verbose and after.accuracy is not None:
@@ -250,7 +267,9 @@ class IncrementalClassifier(Estimator):
 
     def use(self, method: str) -> Self:
         """Classify with the head of another method on the same trajectory: nothing is trained."""
-        self._model = calibrated(self._learned().use(method))
+        used = self._learned().use(method)
+        if used.settings != self._learned().settings:
+            self._model = calibrated(used)
         self.method = method
         return self
 
@@ -339,19 +358,17 @@ class IncrementalClassifier(Estimator):
 
         A model that is there already is replaced only if this is the same one, one or more states later.
         """
-        from scail.classifier.folder import FolderError, locked, look
+        from scail.classifier.folder import FolderError, locked
 
         root = Path(folder)
         self._learned()
         with locked(root, say=self._say):
-            if (root / "manifest.json").exists() and not overwrite:
-                stamp = look(root).stamp
-                if self._origin != (root.resolve(), stamp):
-                    raise FolderError(
-                        f"{root}: holds another model, or was changed since it was read; save elsewhere, "
-                        "or with overwrite=True"
-                    )
-            self._origin = (root.resolve(), self._write(root))
+            if (root / "manifest.json").exists() and not overwrite and not self._is_in(root):
+                raise FolderError(
+                    f"{root}: holds another model, or was changed since it was read; save elsewhere, "
+                    "or with overwrite=True"
+                )
+            self._write(root)
         return self
 
     @classmethod
@@ -369,7 +386,7 @@ class IncrementalClassifier(Estimator):
             validation=settings.validation, mirror=settings.mirror, seed=settings.experiment.seed, keep=settings.keep,
             int8=settings.int8, precision=settings.experiment.machine.precision, accelerator=accelerator,
         )  # fmt: skip
-        made._model, made._origin = model, (Path(folder).resolve(), stamp)
+        made._model, made._saved, made._origin = model, model, (Path(folder).resolve(), stamp)
         return made
 
     def _features(self, images: Any) -> Tensor:

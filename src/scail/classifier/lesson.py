@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from scail.classifier.inputs import grouped
 from scail.classifier.left_out import calibrated
 from scail.classifier.model import MOST_HISTORY, Kept, Model, Seen, digest_of_pixels
 from scail.classifier.settings import Settings
+from scail.config import schedules_in
 from scail.datasets.dataset import fingerprint_of
 from scail.datasets.images.batches import Augmentation
 from scail.evaluation import top_k_accuracy
@@ -70,6 +72,17 @@ class Circumstances:
     """A network to begin with, in place of a fresh one."""
     say: Callable[[str], None] = lambda text: None
     precision: str = FULL
+    key: str = ""
+    """What was given and asked for, as `key_of_lesson` has it."""
+
+
+def key_of_lesson(settings: Settings, images: Tensor, names: Sequence[str]) -> str:
+    """The same images and names, to be learned in the same way, have the same key."""
+    experiment = settings.experiment
+    asked = {"method": settings.method, "memory": settings.memory, "network": experiment.recipe.network}
+    # 3 epochs are as many as 3.0: what was read from a folder may have been written otherwise.
+    schedules = json.loads(json.dumps(schedules_in(experiment.record())), parse_int=float)
+    return key_of({**asked, "schedules": schedules, "data": fingerprint_of(images, torch.empty(0)), "names": [*names]})
 
 
 def lesson_of(model: Model | None, settings: Settings, images: Tensor, names: Sequence[str]) -> Lesson:
@@ -139,7 +152,7 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
     record |= {"precision": where.precision} if losses else {}
     record |= {"seconds": round(time.time() - started, 1), "method": settings.method, "accuracy": after.accuracy}
     history = (*(model.history if model else ()), record)[-MOST_HISTORY:]
-    return replace(after, calls=task.state + 1, history=history)
+    return replace(after, calls=task.state + 1, history=history, lesson=where.key)
 
 
 def _task(model: Model | None, settings: Settings, lesson: Lesson, where: Circumstances) -> Task:

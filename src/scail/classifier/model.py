@@ -79,6 +79,8 @@ class Model:
     """How similar learned images are to their classes: the scale of strangeness. None: nothing is unknown."""
     seen: tuple[Seen, ...] = ()
     """Frozen networks: every image that was learned, as numbers; one part for each call."""
+    lesson: str = ""
+    """The key of what it has just learned."""
 
     def __post_init__(self) -> None:
         if self.settings.int8 != (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from scail.cli.learn import ModelFolder
-from scail.cli.predict import load_for_use
+from scail.cli.predict import load_for_use, tidied
 from scail.cli.shown import shown, shown_json
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class EvaluateCommand:
         from scail.cli.learn import read_data
         from scail.heads.strangeness import UNKNOWN
 
+        tidied(self.model)
         clf = load_for_use(self.model, self.method)
         data = read_data(self.data, clf, self.classes, "skip", test=True, nested=self.sub_folders == "classes")
         scores = torch.from_numpy(clf.decision_function(data.images))

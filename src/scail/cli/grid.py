@@ -198,12 +198,13 @@ def _print_plan(grid: GridCommand, settled: Grid, finished: set[int], console: C
 def _grid_folder(out: Path, settled: Grid, name: str) -> Iterator[None]:
     """The grid's folder, held by one run at a time, with grid.json in it."""
     from scail.benchmark.grid import grid_record
-    from scail.results.marks import GRID, GRID_MARK, is_grid, marked
+    from scail.results.marks import GRID, GRID_MARK, is_begun, is_grid, marked
     from scail.storage.atomic import sweep, write_text
     from scail.storage.lock import LOCK, claim, locked
 
     mark = {GRID} if is_grid(out) else set()
-    claim(out, f"--out {out}", mark, "holds files that are not a scail grid; give a new directory")
+    foreign = "holds files that are not a scail grid; give a new directory"
+    claim(out, f"--out {out}", mark, foreign, own=partial(is_begun, out))
     taken = ValueError(f"--out {out}: another grid is writing there; wait, or give another directory")
     with locked(out / LOCK, taken):
         sweep(out)

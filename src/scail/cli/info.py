@@ -40,12 +40,14 @@ class InfoCommand:
     def __call__(self) -> None:
         """Show what the manifest says, or whether all files are as they were written."""
         from scail.classifier.folder import look
+        from scail.cli.predict import tidied
         from scail.cli.verify import verify_model
 
         if self.verify:
             verify_model(self.model, self.json)
             return
         seen = look(self.model)
+        tidied(self.model)
         known = _known(seen) | {"inbox": _waiting(self.model)}
         if self.json:
             print(shown_json(known, indent=1))

@@ -138,7 +138,9 @@ def carry_out(command: Callable[[], None]) -> NoReturn:
     except OSError as error:
         if os.environ.get("SCAIL_DEBUG"):
             raise
-        _fail(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
+        from scail.storage.atomic import told
+
+        _fail(told(error), 2)
     sys.exit(0)
 
 

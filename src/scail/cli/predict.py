@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from scail.cli.learn import ModelFolder
+from scail.cli.learn import ModelFolder, tell
 from scail.cli.shown import shown, shown_json
 
 if TYPE_CHECKING:
@@ -186,12 +186,21 @@ def _graph(folder: Path, method: str | None) -> bytes:
     """The file that answers; for another method, and for a model of version 0.1, it is made now."""
     from scail.classifier.answering import NoAnswerFile, answer_file
 
+    tidied(folder)
     if method is None:
         with contextlib.suppress(NoAnswerFile):
             return answer_file(folder)[1]
     from scail.classifier.answer_graph import answer_graph
 
     return answer_graph(load_for_use(folder, method).model_)
+
+
+def tidied(folder: Path) -> None:
+    """What a change that was killed left there is taken away, or told."""
+    from scail.classifier.folder.sweeping import tidy
+
+    if (text := tidy(folder)) is not None:
+        tell(text)
 
 
 def load_for_use(folder: Path, method: str | None) -> IncrementalClassifier:

@@ -58,6 +58,7 @@ class ServeCommand:
             ):
                 raise
             raise ValueError("scail serve needs the extra `serve`: pip install 'scail[serve]'") from error
+        from scail.cli.predict import tidied
         from scail.server.settings import ServerSettings
 
         if (self.model is None) == (not self.demo):
@@ -74,6 +75,7 @@ class ServeCommand:
                 serve(settings, _ready)
             return
         assert self.model is not None
+        tidied(self.model)
         serve(ServerSettings(self.model, self.host, self.port, token, self.inbox, self.inbox_days), _ready)
 
 

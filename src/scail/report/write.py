@@ -52,13 +52,13 @@ def write_report(
     check_place(out)
     page = write_page(comparisons, unfinished(places), thumbnails)
     out.mkdir(parents=True, exist_ok=True)
+    write_text(out / "report.html", page)  # first: it is what says that the folder is a report's
     (out / "tables").mkdir(exist_ok=True)
     for table in tables_of(comparisons):
         for ending, form in FORMS.items():
             write_text(out / "tables" / f"{table.name}.{ending}", form(table))
     _write_states(comparisons, out / "tables")
     _draw(comparisons, out / "figures", formats)
-    write_text(out / "report.html", page)
     _write_table(out)
     return out / "report.html"
 

@@ -18,7 +18,7 @@ from typing import Any
 from scail.config import ASKED, WAY, Experiment, names_with, schedule_names, schedules_in, settings_of
 from scail.results.row import Row, row_from
 from scail.results.run_directory import read_lines
-from scail.storage.atomic import flush, sweep, write_text
+from scail.storage.atomic import flush, sweep, told, write_text
 from scail.storage.lock import LOCK, locked
 
 Pair = tuple[str, str | None]
@@ -183,7 +183,7 @@ class Archive:
                 if (grown := self._grown(config, new)) is not None:
                     self._write(config, grown)
         except OSError as error:
-            raise ValueError(f"--results {self.folder}: cannot write there: {error.strerror or error}") from error
+            raise ValueError(f"--results {self.folder}: cannot write there: {told(error)}") from error
 
     def _grown(self, config: Mapping[str, Any], new: Contribution) -> Measurements | None:
         """What there is of this configuration with the new rows; None: nothing is new."""

@@ -5,6 +5,7 @@ Those of earlier versions are known by what only scail writes, not by the names 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ _RUN_BEFORE = {"experiment", "memory", "class_order", "state_sizes", "dataset"}
 _GRID_BEFORE = {"grid", "command", "cells"}
 _REPORT_BEFORE = "<title>scail: "
 _HEAD = 4096  # bytes of a page
+_BEGUN = re.compile(r"\.(config|grid)\.json\.\d+")
 
 
 def marked(mark: str, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,6 +57,13 @@ def marks_of(folder: Path) -> set[str]:
     """Of these files, those that say that the folder is scail's."""
     known = {RUN: is_run, GRID: is_grid, REPORT: is_report}
     return {name for name, ours in known.items() if ours(folder)}
+
+
+def is_begun(folder: Path, name: str) -> bool:
+    """Whether this is what version 0.1 left in a folder where it was killed before it had written its mark."""
+    place = folder / name
+    empty = name == "confusion" and place.is_dir() and not any(place.iterdir())
+    return empty or (bool(_BEGUN.fullmatch(name)) and place.is_file())
 
 
 def _record(path: Path) -> dict[str, Any]:

@@ -13,16 +13,17 @@ import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scail.config.former import FORMER_METHODS
-from scail.results.marks import RUN, RUN_MARK, is_run, marked
+from scail.results.marks import RUN, RUN_MARK, is_begun, is_run, marked
 from scail.results.own_files import LINES, clear
 from scail.results.row import Row, row_from
-from scail.storage.atomic import sweep, write_text
+from scail.storage.atomic import flush, named, sweep, told, write_text
 from scail.storage.lock import LOCK, claim, locked
 from scail.storage.reading import read_json, read_json_lines
 
@@ -55,17 +56,21 @@ class RunDirectory:
         taken = ValueError(f"{named}: another run is writing there; wait, or give another directory")
         try:
             mark = {RUN} if is_run(self.path) else set()
-            claim(self.path, named, mark, "holds files that are not a scail run; give a new directory")
+            foreign = "holds files that are not a scail run; give a new directory"
+            claim(self.path, named, mark, foreign, own=partial(is_begun, self.path))
             self._held.enter_context(locked(self.path / LOCK, taken))
             sweep(self.path)
             clear(self.path, logs=not self._goes_on(config))
-            (self.path / "confusion").mkdir(exist_ok=True)
+            for name in LINES:
+                (self.path / name).unlink(missing_ok=True)
+            flush(self.path)  # nothing of the run before is beside the new configuration, and says that it is finished
             text = json.dumps(marked(RUN_MARK, config), indent=1, ensure_ascii=False) + "\n"
-            write_text(self.path / RUN, text)
+            write_text(self.path / RUN, text)  # the mark comes first: what stands beside it is ours
+            (self.path / "confusion").mkdir(exist_ok=True)
             for name in LINES:
                 write_text(self.path / name, "")
         except OSError as error:
-            raise ValueError(f"{named}: cannot write there: {error.strerror or error}") from error
+            raise ValueError(f"{named}: cannot write there: {told(error)}") from error
 
     def _goes_on(self, config: Mapping[str, Any]) -> bool:
         """Whether this very run was begun here before: then what was sent to a logger is still its beginning."""
@@ -92,6 +97,7 @@ class RunDirectory:
             # An .npz is a zip: each state is appended. With a thousand classes they cannot all be kept in memory.
             path = _confusion(self.path, row.method, row.select)
             with (
+                named(path),
                 zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
                 archive.open(f"state_{row.state}.npy", "w", force_zip64=True) as file,
             ):
@@ -104,7 +110,8 @@ class RunDirectory:
             folder = self.path / "exemplars" / f"{memory['trainer']}-{memory['select']}"
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"state_{memory['state']}.{sheet.kind}"
-            path.write_bytes(sheet.data)
+            with named(path):
+                path.write_bytes(sheet.data)
             shape = {"rows": sheet.rows, "columns": sheet.columns, "side": sheet.side}
             record["sheet"] = {"file": path.relative_to(self.path).as_posix(), **shape}
         _append(self.path / "memory.jsonl", [record])
@@ -155,7 +162,7 @@ def _lines(records: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _append(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    with path.open("a", encoding="utf-8") as file:
+    with named(path), path.open("a", encoding="utf-8") as file:
         file.write(_lines(records))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
     from lightning_fabric.strategies.ddp import DDPStrategy
 
-_TIMEOUT = 1800.0  # seconds
+_TIMEOUT = 300.0  # seconds; rank 0 is heard all the while, however long it works alone
 _SIGNS = ("gloo", "nccl", "connection", "timed out", "socket")
 """Words by which the errors of lost connections are known: torch has no class of its own for them."""
 
@@ -102,7 +102,7 @@ def device_of(fabric: Fabric) -> tuple[str, str]:
 
 
 def rank_timeout() -> float:
-    """After how many seconds of silence a rank is given up: `SCAIL_RANK_TIMEOUT`, or half an hour."""
+    """After how many seconds of silence a rank is given up: `SCAIL_RANK_TIMEOUT`, or five minutes."""
     text = os.environ.get("SCAIL_RANK_TIMEOUT") or str(_TIMEOUT)
     try:
         seconds = float(text)
@@ -136,7 +136,7 @@ def joined(machine: Machine) -> Iterator[Ranks]:
             raise
         why = str(error).splitlines()[0].split("] ", 1)[-1][:80]
         raise RankLost(
-            f"another rank ended, or was not heard for {rank_timeout():.0f} s ({why}...). "
-            "Nothing is lost: the same command goes on"
+            f"another rank ended, or was not heard for {rank_timeout():.0f} s ({why}...); it may be stopped, or slow: "
+            "SCAIL_RANK_TIMEOUT, in seconds, gives it longer. Nothing is lost: the same command goes on"
         ) from error
     torch.distributed.destroy_process_group()

@@ -6,6 +6,7 @@ Whoever reads, and whoever comes after a crash, finds the old content or the new
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -31,20 +32,22 @@ def aside(path: Path, flushed: bool = True) -> Iterator[Path]:
     """
     begun = aside_name(path)
     try:
-        yield begun
-        if flushed:
-            for part in [*begun.iterdir()] if begun.is_dir() else [begun]:
-                flush(part)
-        try:
-            begun.replace(path)
-        except OSError:
-            if not (begun.is_dir() and path.is_dir()):
-                raise
+        with named(path, begun):
+            yield begun
+            if flushed:
+                for part in [*begun.iterdir()] if begun.is_dir() else [begun]:
+                    flush(part)
+            try:
+                begun.replace(path)
+            except OSError:
+                if not (begun.is_dir() and path.is_dir()):
+                    raise
     finally:
         if begun.is_dir():
             shutil.rmtree(begun, ignore_errors=True)
         else:
-            begun.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what was wrong before is what is told; a sweep takes it later
+                begun.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, data: bytes, flushed: bool = True) -> None:
@@ -65,6 +68,37 @@ def flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def named(path: Path, also: Path | None = None) -> Iterator[None]:
+    """Errors of the system name this file where they name none, as those of writing do not, or where they name `also`."""
+    try:
+        yield
+    except OSError as error:
+        of_this = error.filename is None or (also is not None and str(error.filename).startswith(str(also)))
+        if error.errno is not None and of_this:
+            error.filename, error.filename2 = str(path), None
+        raise
+
+
+_FREE, _WRITABLE = "free some space there", "make it writable, or choose another place"
+_TO_DO = {
+    errno.ENOSPC: _FREE, errno.EDQUOT: _FREE, errno.EFBIG: _FREE,
+    errno.EROFS: _WRITABLE, errno.EACCES: _WRITABLE, errno.EPERM: _WRITABLE,
+    errno.EIO: "look at the disk, or at the connection to it",
+}  # fmt: skip
+
+
+def told(error: OSError) -> str:
+    """An error of the system in words: which file, what is wrong, and what to do.
+
+    >>> told(OSError(errno.ENOSPC, "No space left on device", "runs/a/config.json"))
+    'runs/a/config.json: No space left on device; free some space there, then give the same command again'
+    """
+    place = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""
+    what = _TO_DO.get(error.errno or 0)
+    return f"{place}{error.strerror or error}" + (f"; {what}, then give the same command again" if what else "")
 
 
 def sweep(folder: Path) -> None:

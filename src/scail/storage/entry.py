@@ -13,6 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
+from scail.storage.atomic import named, told
+
 FORMAT = 1
 TENSORS, RECORD = "tensors.safetensors", "entry.json"
 
@@ -123,11 +125,11 @@ def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
 
 @contextlib.contextmanager
 def clear_errors(place: Path, how: str = "") -> Iterator[None]:
-    """Full disk, read-only directory: say which place, and what to do; `how` another place is chosen."""
+    """Full disk, read-only directory: say which file, and what to do; `how` another place is chosen."""
     try:
-        yield
+        with named(place):
+            yield
     except OSError as error:
         raise StoreError(
-            f"cannot write to {place}: {error.strerror or error}; nothing in it was damaged. "
-            f"Free some space, or choose another place{how}"
+            f"cannot write to {told(error)}. Nothing was damaged; another place can be chosen{how}"
         ) from error

@@ -465,7 +465,9 @@ def test_a_folder_that_cannot_be_written_is_a_clear_error(folder, monkeypatch):
 
     before = look(folder).stamp
     monkeypatch.setattr(write, "write_bytes", full)
-    with pytest.raises(FolderError, match="No space left on device; the model that was there is as it was"):
+    with pytest.raises(
+        FolderError, match=r"No space left on device; free some space .* The model that was there is as it was"
+    ):
         learn_into(folder, *little_images("d"))
     assert look(folder).stamp == before
     IncrementalClassifier.load(folder)
@@ -480,3 +482,85 @@ def test_names_of_classes_never_make_a_path():
 
 def test_it_is_a_damaged_model_and_so_a_users_error():
     assert issubclass(DamagedModel, ValueError)
+
+
+@pytest.mark.parametrize("what", ["network-*", "evidence-*", "answer-*", "exemplars/*/*.png"])
+@pytest.mark.parametrize("spoil", [lambda path: path.write_bytes(b""), flip])
+def test_a_save_does_not_take_a_broken_file_for_its_own(tmp_path, what, spoil):
+    root, clf = tmp_path / "m", little().learn(*little_images("a", "b"))
+    clf.save(root)
+    expected = {path: path.read_bytes() for path in root.glob(what)}
+    for path in expected:
+        spoil(path)
+    clf.save(root, overwrite=True)
+    assert {path: path.read_bytes() for path in root.glob(what)} == expected
+    assert IncrementalClassifier.load(root, verbose=False).classes_ == ("a", "b")
+
+
+def test_an_error_after_the_swap_does_not_say_that_the_old_model_is_there(tmp_path, monkeypatch):
+    from scail.classifier.folder import write
+
+    root, clf = tmp_path / "m", little(memory=4).learn(*little_images("a", "b"))
+    clf.save(root)
+    there = sorted(root.glob("exemplars/*/*.png"))
+
+    def failing(root: Path) -> None:
+        raise OSError(5, "Input/output error", str(root))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(write, "sweep", failing)
+        clf.learn(*little_images("c")).save(root)  # it is the new model; only what it no longer needs is still there
+    assert IncrementalClassifier.load(root, verbose=False).classes_ == ("a", "b", "c")
+    assert all(path.exists() for path in there)
+    clf.save(root)
+    assert files_in(root) - {"learn.lock"} == look(root).manifest.files() | {"manifest.json"}
+
+    def swapped(folder: Path) -> None:
+        if folder == root and look(root).manifest.calls == 3:
+            failing(folder)
+
+    monkeypatch.setattr(write, "flush", swapped)
+    with pytest.raises(FolderError, match="the new model is in place, but may not outlast a power failure: .*error"):
+        clf.learn(*little_images("d")).save(root)
+    assert IncrementalClassifier.load(root, verbose=False).classes_ == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("method", ["scail", "slda"])
+def test_the_last_learn_given_again_is_done_already(tmp_path, method):
+    """As after a kill between the swap and the end of the process."""
+    root, lessons = tmp_path / "m", [little_images("a", "b"), little_images("c", "a", seed=1)]
+
+    def learn(lesson, **given):
+        return learn_into(root, *lesson, make=lambda: little(memory=4, method=method, backbone="resnet8-half", **given))
+
+    for lesson in lessons:
+        learn(lesson)
+    before = (root / "manifest.json").read_bytes()
+    assert learn(lessons[1]).classes_ == ("a", "b", "c")
+    assert (root / "manifest.json").read_bytes() == before
+    learn(little_images("c", "a", seed=2))
+    assert look(root).manifest.calls == 3
+    forget_in(root, "c")
+    assert look(root).manifest.lesson == ""  # nothing of what was forgotten
+    learn(little_images("c", "a", seed=2))  # it is not done any more
+    assert "c" in learn(little_images("c", "a", seed=2)).classes_ and look(root).manifest.calls == 4
+    undo_in(root)
+    learn(little_images("c", "a", seed=2))
+    assert look(root).manifest.calls == 4
+
+
+def test_other_settings_make_another_lesson(tmp_path):
+    root, lesson = tmp_path / "m", little_images("a", "b")
+
+    def learn(epochs, method="scail"):
+        def prepared(clf):
+            clf.epochs = epochs
+            if clf.has_learned and method is not None:
+                clf.use(method)
+            return lesson
+
+        learn_into(root, prepared, make=lambda: little(memory=4, method="scail", backbone="resnet8-half"))
+        return look(root).manifest.calls
+
+    assert [learn(epochs) for epochs in (1, 1, 2, None, 2)] == [1, 1, 2, 2, 2]
+    assert [learn(2, method) for method in ("ft", "ft", None)] == [3, 3, 3]

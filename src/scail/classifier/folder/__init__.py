@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     from scail.classifier.folder.files import locked, unfinished
     from scail.classifier.folder.read import Look, look, read_before, read_model
     from scail.classifier.folder.record import DamagedModel, FolderError
-    from scail.classifier.folder.write import sweep, write_model
+    from scail.classifier.folder.sweeping import sweep, tidy
+    from scail.classifier.folder.write import write_model
 
 __all__ = [
     "Checkup", "DamagedModel", "FolderError", "Look", "check_folder", "locked", "look", "read_before", "read_model",
-    "sweep", "unfinished", "write_model",
+    "sweep", "tidy", "unfinished", "write_model",
 ]  # fmt: skip
 
 _HOMES = {
     "Checkup": "checkup", "check_folder": "checkup",
     "DamagedModel": "record", "FolderError": "record", "Look": "read", "locked": "files", "look": "read",
-    "read_before": "read", "read_model": "read", "sweep": "write", "unfinished": "files", "write_model": "write",
+    "read_before": "read", "read_model": "read", "sweep": "sweeping", "tidy": "sweeping",
+    "unfinished": "files", "write_model": "write",
 }  # fmt: skip
 
 

@@ -9,11 +9,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scail.classifier.answering import MOST_ANSWER, Answerer
-from scail.classifier.folder.files import CLASS_FOLDER, LOCK, PICTURE_FILE, PICTURES, UNFINISHED
 from scail.classifier.folder.manifest import Manifest, TensorFile, read_manifest
 from scail.classifier.folder.pictures import read_png
 from scail.classifier.folder.read import missing, read_before, read_model, tensors_in
-from scail.classifier.folder.record import MANIFEST, TENSOR_FILE, TRIES, DamagedModel, FolderError, read_checked
+from scail.classifier.folder.record import (
+    CLASS_FOLDER,
+    LOCK,
+    MANIFEST,
+    PICTURE_FILE,
+    PICTURES,
+    TENSOR_FILE,
+    TRIES,
+    UNFINISHED,
+    DamagedModel,
+    FolderError,
+    read_checked,
+)  # fmt: skip
 from scail.datasets.images.on_disk import in_threads
 from scail.storage.atomic import ASIDE
 from scail.storage.checkpoint import Checkpoint

@@ -11,18 +11,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from scail.classifier.folder.record import MANIFEST, TENSOR_FILE, FolderError
+from scail.classifier.folder.record import LOCK, MANIFEST, PICTURES, TENSOR_FILE, UNFINISHED, FolderError
 from scail.storage import lock
+from scail.storage.atomic import named, told
 from scail.storage.checkpoint import Checkpoint
 from scail.storage.entry import Entry
 from scail.storage.lock import claim
 
 _SECONDS_BETWEEN = 5.0  # of an unfinished training on the disk
-LOCK = "learn.lock"
-UNFINISHED = "unfinished"
-PICTURES = ("exemplars", "held-out")
-PICTURE_FILE = re.compile(r"[0-9a-f]{32}\.png")
-CLASS_FOLDER = re.compile(r"[A-Za-z0-9_-]{0,40}-[0-9a-f]{12}")
 
 
 def class_folder(name: str) -> str:
@@ -102,11 +98,9 @@ class Sparing(Checkpoint):
 
 @contextlib.contextmanager
 def clear_errors(root: Path) -> Iterator[None]:
-    """Full disk, read-only folder: say which place, and what to do."""
+    """Full disk, read-only folder: say which file, and what to do."""
     try:
-        yield
+        with named(root):
+            yield
     except OSError as error:
-        raise FolderError(
-            f"cannot write to {root}: {error.strerror or error}; the model that was there is as it was. "
-            "Free some space, or choose another folder"
-        ) from error
+        raise FolderError(f"cannot write to {told(error)}. The model that was there is as it was") from error

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scail.classifier.folder.files import CLASS_FOLDER, class_folder
+from scail.classifier.folder.files import class_folder
 from scail.classifier.folder.record import (
+    CLASS_FOLDER,
     FORMAT,
     FORMAT_KEY,
     MANIFEST,
@@ -92,6 +93,8 @@ class Manifest:
     """The model before it, without pictures of its own: those that it names are pictures of the present one."""
     gone: int = 0
     """Pictures that it had and that are kept no more."""
+    lesson: str = ""
+    """Where the last change was a learn: the key of what was learned, so that the same again is known to be done."""
 
     def files(self) -> set[str]:
         """Every file that it names, relative to the folder."""
@@ -177,6 +180,7 @@ def _parse(record: Any, present: Manifest | None = None) -> Manifest:
         int8=_tensor_file(record["int8"], "int8") if record.get("int8") else None,
         change=decode(Change | None, record.get("change"), "change"),
         gone=_count(record.get("gone", 0), "gone"),
+        lesson=_text(record.get("lesson", ""), "lesson"),
     )
     if manifest.settings.int8 != (manifest.int8 is not None):
         raise DamagedModel("the settings say int8 and there is no such network, or the other way about")

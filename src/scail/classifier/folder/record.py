@@ -14,6 +14,11 @@ from typing import Any
 
 MANIFEST = "manifest.json"
 TENSOR_FILE = re.compile(r"(network|evidence|features)-[0-9a-f]{32}\.safetensors|(answer|int8)-[0-9a-f]{32}\.onnx")
+LOCK = "learn.lock"
+UNFINISHED = "unfinished"
+PICTURES = ("exemplars", "held-out")
+PICTURE_FILE = re.compile(r"[0-9a-f]{32}\.png")
+CLASS_FOLDER = re.compile(r"[A-Za-z0-9_-]{0,40}-[0-9a-f]{12}")
 FORMAT = 2
 FORMAT_KEY = "scail model, format"
 TRIES = 20

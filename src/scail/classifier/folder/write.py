@@ -17,33 +17,28 @@ from torch import Tensor
 
 from scail.classifier.answer_graph import answer_graph
 from scail.classifier.answering import answer_file
-from scail.classifier.folder.files import (
-    CLASS_FOLDER,
-    PICTURE_FILE,
-    PICTURES,
-    UNFINISHED,
-    class_folder,
-    clear_errors,
-    prepare,
-)  # fmt: skip
-from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, read_manifest, to_bytes
-from scail.classifier.folder.pictures import digest_of, to_png
-from scail.classifier.folder.record import MANIFEST, TENSOR_FILE, FolderError
+from scail.classifier.folder.files import class_folder, clear_errors, prepare
+from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, to_bytes
+from scail.classifier.folder.pictures import digest_of, read_png, to_png
+from scail.classifier.folder.record import MANIFEST, PICTURES, FolderError
+from scail.classifier.folder.sweeping import sweep
 from scail.classifier.inputs import NumberLabel
 from scail.classifier.model import Kept, Model, Seen
 from scail.classifier.settings import Change
 from scail.classifier.undoing import Before
 from scail.datasets.images.on_disk import in_threads
 from scail.heads.evidence import TENSORS
-from scail.storage import atomic
-from scail.storage.atomic import flush, write_bytes
+from scail.storage.atomic import flush, told, write_bytes
 from scail.storage.entry import not_finite
 
 
-def write_model(root: Path, model: Model, change: Change = "save", before: Before | None = None) -> str:
+def write_model(
+    root: Path, model: Model, change: Change = "save", before: Before | None = None, was_read: bool = False
+) -> str:
     """Put this model in place of what was there; gives its stamp. Hold the lock meanwhile.
 
-    `change`: what was done to it; `before`: what it was before that, so that it can be taken back.
+    `change`: what was done to it; `before`: what it was before that, so that it can be taken back. `was_read`: the
+    pictures that are there were read under this lock; others are looked at, and written again where they are not whole.
     """
     root = Path(root)
     _check_numbers(root, model)
@@ -51,10 +46,13 @@ def write_model(root: Path, model: Model, change: Change = "save", before: Befor
         prepare(root)
         written = dict[int, TensorFile]()
         with ThreadPoolExecutor(1) as aside:
-            writing = aside.submit(lambda: [_write_pictures(root, kind, model, kept) for kind, kept in _kinds(model)])
+            writing = aside.submit(
+                lambda: [_write_pictures(root, kind, model, kept, was_read) for kind, kept in _kinds(model)]
+            )
             answer = _write_answer(root, model)
             manifest = _write_numbers(root, model, writing.result, written)
-        manifest = replace(manifest, answer=answer, change=change)
+        lesson = model.lesson if change == "learn" else ""
+        manifest = replace(manifest, answer=answer, change=change, lesson=lesson)
         if before is not None:
             hashes = [_hashes(kept) for _, kept in _kinds(before.model)]
             former = _write_numbers(root, before.model, lambda: hashes, written)
@@ -62,7 +60,13 @@ def write_model(root: Path, model: Model, change: Change = "save", before: Befor
         data = to_bytes(manifest)
         flush(root)
         write_bytes(root / MANIFEST, data)  # from here on it is the new model
+    try:
         flush(root)
+    except OSError as error:
+        raise FolderError(
+            f"{root}: the new model is in place, but may not outlast a power failure: {told(error)}"
+        ) from error
+    with contextlib.suppress(OSError):  # it is as it should be; what is left over, the next change takes away
         sweep(root)
     return hashlib.sha256(data).hexdigest()
 
@@ -144,9 +148,16 @@ def _write_answer(root: Path, model: Model) -> TensorFile:
 def _write_named(root: Path, kind: str, ending: str, data: bytes) -> TensorFile:
     digest = hashlib.sha256(data).hexdigest()
     name = f"{kind}-{digest[:32]}.{ending}"
-    if not (root / name).exists():  # its name is its content
+    if not _holds(root / name, data):
         write_bytes(root / name, data)
     return TensorFile(name, digest)
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether this is in the file: its name says so, but somebody may have emptied or changed it."""
+    with contextlib.suppress(OSError):
+        return path.stat().st_size == len(data) and path.read_bytes() == data
+    return False
 
 
 def _tensors_of(seen: Seen) -> dict[str, Tensor]:
@@ -158,13 +169,18 @@ def _hashes(kept: Kept) -> list[list[str]]:
     return [[digest_of(kept.images[row]) for row in rows.tolist()] for rows in kept.memory.exemplars]
 
 
-def _write_pictures(root: Path, kind: str, model: Model, kept: Kept) -> list[list[str]]:
+def _write_pictures(root: Path, kind: str, model: Model, kept: Kept, was_read: bool) -> list[list[str]]:
     """For each class the hashes of its pictures. One that is there already is left: its name is its content."""
     found, missing = _hashes(kept), dict[Path, int]()
     for name, hashes, rows in zip(model.classes, found, kept.memory.exemplars, strict=True):
         folder = root / kind / class_folder(name)
-        paths = [folder / f"{digest}.png" for digest in hashes]
-        missing |= {path: row for path, row in zip(paths, rows.tolist(), strict=True) if not path.exists()}
+        missing |= {folder / f"{digest}.png": row for digest, row in zip(hashes, rows.tolist(), strict=True)}
+
+    def is_there(path: Path) -> bool:
+        return path.exists() and (was_read or _is_whole(root, path, model))
+
+    there = in_threads(is_there, [*missing], os.cpu_count() or 1)
+    missing = {path: row for (path, row), known in zip([*missing.items()], there, strict=True) if not known}
     folders = {path.parent for path in missing}
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
@@ -180,33 +196,9 @@ def _write_pictures(root: Path, kind: str, model: Model, kept: Kept) -> list[lis
     return found
 
 
-def sweep(root: Path, unfinished: bool = True) -> None:
-    """Remove every file of the folder's own kinds that the manifest does not name, perhaps with unfinished work.
-
-    Files of other kinds are somebody else's and stay. Hold the lock meanwhile.
-    """
-    needed = read_manifest(root)[0].files() if (root / MANIFEST).exists() else set()
-    atomic.sweep(root)
-    for path in root.iterdir():
-        if TENSOR_FILE.fullmatch(path.name) and path.name not in needed:
-            path.unlink(missing_ok=True)
-    for kind in PICTURES:
-        for folder in _own_folders(root / kind):
-            atomic.sweep(folder)
-            for path in folder.iterdir():
-                if PICTURE_FILE.fullmatch(path.name) and f"{kind}/{folder.name}/{path.name}" not in needed:
-                    path.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # not empty
-                folder.rmdir()
-        with contextlib.suppress(OSError):
-            (root / kind).rmdir()
-    if unfinished and (root / UNFINISHED).is_dir():
-        for path in (root / UNFINISHED).iterdir():
-            path.unlink(missing_ok=True)
-        (root / UNFINISHED).rmdir()
-
-
-def _own_folders(place: Path) -> list[Path]:
-    if not place.is_dir() or place.is_symlink():
-        return []
-    return [f for f in place.iterdir() if f.is_dir() and not f.is_symlink() and CLASS_FOLDER.fullmatch(f.name)]
+def _is_whole(root: Path, path: Path, model: Model) -> bool:
+    try:
+        read_png(root, path.relative_to(root).as_posix(), model.settings.shape)
+    except (FolderError, OSError):
+        return False
+    return True
