@@ -26,6 +26,7 @@ from scail.training.end_to_end import distilled_cross_entropy
 from scail.training.losses import BatchLoss, teacher_of
 from scail.training.lucir import rebalanced_loss
 from scail.training.podnet import PROXIES, held_loss
+from scail.training.threshold_moving import softened_loss
 from scail.training.wa import never_negative
 
 NETWORKS = (("resnet8-half", 60), ("resnet32", 25))
@@ -46,6 +47,7 @@ CASES = {
     "e2e": Case(lambda teacher: partial(distilled_cross_entropy, teacher)),
     "wa": Case(lambda teacher: partial(bias_aware_loss, teacher, 0.5)),
     "lucir": Case(lambda teacher: partial(rebalanced_loss, teacher, PAST, 5.0, 10.0), 1),
+    "threshold_moving": Case(lambda teacher: partial(softened_loss, teacher, 1.0, 2.0)),
     "podnet": Case(lambda teacher: partial(held_loss, teacher, 1.0, 3.0), PROXIES),
 }
 

@@ -19,7 +19,7 @@ from scail.cli.main import main
 from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
 from scail.storage.store import Store
-from scail.training import EndToEnd, FineTune, Interrupted, Joint, Lucir, Podnet, Task, Wa
+from scail.training import EndToEnd, FineTune, Interrupted, Joint, Lucir, Podnet, Task, ThresholdMoving, Wa
 from tests.forked import Forked
 from tests.storage.stored import read_only, without_privileges, writable
 
@@ -192,7 +192,7 @@ def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path)
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6 + 6
 
 
-OTHERS = {"e2e": EndToEnd, "lucir": Lucir, "wa": Wa, "podnet": Podnet}
+OTHERS = {"e2e": EndToEnd, "lucir": Lucir, "wa": Wa, "podnet": Podnet, "threshold_moving": ThresholdMoving}
 TWO_STAGES = ("e2e", "podnet")
 
 

@@ -29,6 +29,7 @@ LARGE = {
     "wa": (100, 0.1, 256, 1e-4, "steps", 10, None, (30, 60, 80, 90)),
     "podnet": (90, 0.05, 64, 1e-4, "cosine", 10, None, ()),
     "podnet_classifier": (20, 0.01, 64, 1e-4, "steps", 10, None, ()),
+    "threshold_moving": (60, 0.02, 128, 1e-3, "steps", 5, None, (20, 30, 40, 50)),
 }
 SMALL = {
     "first": (300, 0.1, 128, 5e-4, "plateau", 10, 60, ()),
@@ -42,6 +43,7 @@ SMALL = {
     "wa": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
     "podnet": (160, 0.1, 128, 5e-4, "cosine", 10, None, ()),
     "podnet_classifier": (20, 0.05, 128, 5e-4, "steps", 10, None, ()),
+    "threshold_moving": (70, 0.02, 64, 5e-3, "steps", 5, None, (45, 60, 68)),
 }
 BIC = {
     "bic_first": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
@@ -75,6 +77,7 @@ def test_the_weights_of_distillation_terms_are_those_of_their_papers():
         found = paper(dataset).recipe.schedules
         assert (found["lucir"].distillation, found["podnet"].distillation) == (lucir, podnet)
         assert found["wa"].distillation == found["podnet_classifier"].distillation == ()
+        assert found["threshold_moving"].distillation == (1, 2)
 
 
 def test_network_size_and_order_of_the_papers_recipe():

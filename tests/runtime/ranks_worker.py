@@ -34,13 +34,14 @@ from scail.training.loop import fit
 from scail.training.losses import cross_entropy
 from scail.training.lucir import rebalanced_loss
 from scail.training.podnet import held_loss
+from scail.training.threshold_moving import softened_loss
 from scail.training.wa import never_negative
 
 # 34 images in batches of 16: the last one has two images, and the third rank none of them.
 SCHEDULE = Schedule(epochs=2, lr=0.1, batch_size=16, weight_decay=1e-3, decay="cosine")
 STILL = replace(SCHEDULE, lr=1e-12, weight_decay=0.0)  # nothing moves but running statistics
 SUMMED = replace(SCHEDULE, micro_batch=2, sum_micro_batches=True)
-LOSSES = ("cross_entropy", "distilled", "sigmoid", "bias_aware", "clipped", "rebalanced", "held")
+LOSSES = ("cross_entropy", "distilled", "sigmoid", "bias_aware", "clipped", "rebalanced", "held", "softened")
 
 
 def experiment_of(count: int) -> Experiment:
@@ -72,6 +73,7 @@ def trained(fabric: Any, ranks: Ranks, loss: str, network: Network, schedule: Sc
         "bias_aware": partial(bias_aware_loss, teacher, 0.5),
         "clipped": partial(bias_aware_loss, teacher, 0.5),
         "rebalanced": partial(rebalanced_loss, teacher, 2, 5.0, 2.0),
+        "softened": partial(softened_loss, teacher, 1.0, 2.0),
         "held": partial(held_loss, create_network("mlp", 1, 2, generator_for(1, "teacher")).eval(), 1.0, 3.0),
     }
     task = Task(0, images_of(34), torch.arange(34) % 4, 4, None, Augmentation(1), 7, fabric, ranks=ranks)

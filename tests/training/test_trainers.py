@@ -696,7 +696,7 @@ FT_HEADS = {
     "ft_slda", "ft_ridge", "duet",
 }  # fmt: skip
 WITHOUT_MEMORY = ("lwf", "ft_nomem", "full", "ncm", "slda", "ridge", "ranpac", "fetril")  # or the same with any
-THE_FIELD = ("lucir", "lucir_mc", "wa", "podnet")
+THE_FIELD = ("lucir", "lucir_mc", "wa", "podnet", "threshold_moving")
 RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
 
 

@@ -50,6 +50,7 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         wa=replace(first, weight_decay=2e-4, gain=teacher_gain),
         podnet=replace(first, gain=teacher_gain),
         podnet_classifier=replace(first, lr=0.05),
+        threshold_moving=replace(first, gain=0.01),
     )
 
 
@@ -85,6 +86,7 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         wa=replace(first, epochs=10, weight_decay=2e-4),
         podnet=replace(first, epochs=10),
         podnet_classifier=replace(first, epochs=10),
+        threshold_moving=replace(first, epochs=10),
     )
     recipe = Recipe(name="split-mnist", network="mlp", padding=0, schedules=schedules)
     stream = StreamSettings(states=5, class_order="given")
@@ -110,6 +112,7 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         wa=replace(first, weight_decay=2e-4),
         podnet=first,
         podnet_classifier=replace(first, lr=0.005),
+        threshold_moving=first,
     )
     small = dataset in SMALL_IMAGES
     network, _, _ = PRETRAINED_NETWORK.partition("@")
@@ -218,6 +221,16 @@ def _field_large() -> dict[str, Schedule]:
         "wa": replace(lucir, epochs=100, batch_size=256, decay="steps", milestones=(30, 60, 80, 90), distillation=()),
         "podnet": podnet,
         "podnet_classifier": replace(podnet, epochs=20, lr=0.01, decay="steps", distillation=()),
+        # Not published for large images: iCaRL's, whose loss is divided by 100 outputs.
+        "threshold_moving": replace(
+            lucir,
+            epochs=60,
+            lr=0.02,
+            weight_decay=1e-3,
+            milestones=(20, 30, 40, 50),
+            divide_by=5,
+            distillation=(1.0, 2.0),
+        ),
     }
 
 
@@ -230,6 +243,17 @@ def _field_small() -> dict[str, Schedule]:
         "wa": replace(lucir, epochs=250, weight_decay=2e-4, milestones=(100, 150, 200), distillation=()),
         "podnet": podnet,
         "podnet_classifier": replace(podnet, epochs=20, lr=0.05, decay="steps", distillation=()),
+        # 2.0 and 5e-5 in the authors' code, whose loss is divided by 100 outputs.
+        "threshold_moving": replace(
+            lucir,
+            epochs=70,
+            lr=0.02,
+            batch_size=64,
+            weight_decay=5e-3,
+            milestones=(45, 60, 68),
+            divide_by=5,
+            distillation=(1.0, 2.0),
+        ),
     }
 
 
@@ -258,6 +282,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     base = settling(epochs=150, passes=max(50_000, (16 if small else 30) * images), batch_size=32 if small else 64)
     rates = {"first": 0.1, "later": 0.05, "balanced": 0.005, "distill": 2.0, "bic_first": 0.1, "bic": 0.05}
     rates |= {"lucir": 0.1, "wa": 0.1, "podnet": 0.1, "podnet_classifier": 0.05}
+    rates |= {"threshold_moving": 0.1}
     schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
     if not small:
         schedules = schedules.but((name, "weight_decay", 1e-4) for name in rates if name != "distill")

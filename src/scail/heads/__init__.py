@@ -24,11 +24,12 @@ from scail.heads.siw import siw, siw_mc
 from scail.heads.slda import slda, slda_left_out
 from scail.heads.svm import svm
 from scail.heads.tau_norm import tau_norm
+from scail.heads.threshold_moving import threshold_moving
 from scail.moments import Moments
 
 __all__ = [
     "Evidence", "LinearHead", "Moments", "bic", "duet", "evidence_of", "fetril", "ft", "ft_init", "ft_init_l2", "ft_l2",
     "ft_nem", "ft_ridge", "ft_slda", "ft_wa", "icarl_duet", "il2m", "lucir", "lucir_mc", "ncm", "ncm_left_out",
     "podnet", "prior", "ridge", "ridge_left_out", "scail", "scale_past_weights", "siw", "siw_mc", "slda",
-    "slda_left_out", "svm", "tau_norm",
+    "slda_left_out", "svm", "tau_norm", "threshold_moving",
 ]  # fmt: skip

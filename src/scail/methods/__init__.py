@@ -120,6 +120,10 @@ METHODS: dict[str, Method] = {
         "PODNet", "several directions for each class; what the network sees inside is held",
         heads.podnet, "podnet", "herding", needs_exemplars=True, in_paper=False,
     ),
+    "threshold_moving": Method(
+        "threshold moving", "distillation, then probabilities divided by what each class had in the training",
+        heads.threshold_moving, "threshold_moving", "herding", carried=("mass_C",), in_paper=False,
+    ),
     "deesil": Method(
         "DeeSIL", "frozen network, a linear SVM for each class", heads.svm, "frozen_svm", "random",
         carried=("svm_weight", "svm_bias"),

@@ -15,6 +15,7 @@ from scail.training.lucir import Lucir
 from scail.training.podnet import Podnet
 from scail.training.replay import Replay
 from scail.training.task import Interrupted, Progress, Task, Trained
+from scail.training.threshold_moving import ThresholdMoving
 from scail.training.trainer import Trainer, trainer_of
 from scail.training.wa import Wa
 
@@ -33,11 +34,12 @@ TRAINERS: dict[str, type[Trainer]] = {
     "lucir": Lucir,
     "wa": Wa,
     "podnet": Podnet,
+    "threshold_moving": ThresholdMoving,
 }
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
     "TRAINERS", "Balanced", "Bic", "Distill", "EndToEnd", "FineTune", "FromMemory", "Frozen", "FrozenRandom",
-    "FrozenSvm", "Interrupted", "Joint", "Lucir", "Podnet", "Progress", "Replay", "Task", "Trained", "Trainer",
-    "TrainingDiverged", "Wa", "trainer_of",
+    "FrozenSvm", "Interrupted", "Joint", "Lucir", "Podnet", "Progress", "Replay", "Task", "ThresholdMoving", "Trained",
+    "Trainer", "TrainingDiverged", "Wa", "trainer_of",
 ]  # fmt: skip
