@@ -17,11 +17,12 @@ from torch.nn import functional as F
 
 from benchmarks.training import BATCH, CLASSES, fresh, shares_of, times_of
 from scail.networks.cosine_linear import CosineLinear
-from scail.networks.network import Network
+from scail.networks.network import Network, drawn_linear
 from scail.networks.precision import FULL
 from scail.runtime.allocation import keep_freed_memory
 from scail.runtime.seeds import generator_for
 from scail.training.bic import bias_aware_loss
+from scail.training.der import WithAuxiliary, expanded_loss
 from scail.training.end_to_end import distilled_cross_entropy
 from scail.training.losses import BatchLoss, teacher_of
 from scail.training.lucir import rebalanced_loss
@@ -41,6 +42,8 @@ class Case:
     loss: Callable[[Network], BatchLoss]
     proxies: int = 0
     """Rows of each class of a layer that goes by angles; 0: an ordinary layer."""
+    grows: bool = False
+    """The teacher's place is taken by a frozen extractor beside the one that is trained."""
 
 
 CASES = {
@@ -49,6 +52,7 @@ CASES = {
     "lucir": Case(lambda teacher: partial(rebalanced_loss, teacher, PAST, 5.0, 10.0), 1),
     "threshold_moving": Case(lambda teacher: partial(softened_loss, teacher, 1.0, 2.0)),
     "podnet": Case(lambda teacher: partial(held_loss, teacher, 1.0, 3.0), PROXIES),
+    "der": Case(lambda _: partial(expanded_loss, PAST, CLASSES), grows=True),
 }
 
 
@@ -58,6 +62,15 @@ def network_of(name: str, proxies: int, classes: int = CLASSES) -> Network:
     if proxies:
         network.linear = CosineLinear(network.feature_size, classes, proxies).drawn(generator_for(2, "layer"))
     return network
+
+
+def expand(network: Network) -> None:
+    """One more extractor, and both layers."""
+    each = network.feature_size
+    network.grow()
+    network.recreate_linear(CLASSES, generator_for(3, "layer"))
+    auxiliary = drawn_linear(each, 1 + CLASSES - PAST, generator_for(4, "layer"))
+    network.linear = WithAuxiliary(network.linear, auxiliary)
 
 
 def bare_step(name: str, proxies: int, images: torch.Tensor, labels: torch.Tensor) -> Callable[[], None]:
@@ -88,6 +101,8 @@ def main(names: list[str]) -> None:
             case = CASES[name]
             steps = {"bare": bare_step(network, case.proxies, images, labels)}
             model, teacher = network_of(network, case.proxies), teacher_of(network_of(network, case.proxies))
+            if case.grows:
+                expand(model)
             with never_negative(model.linear) if name == "wa" else nullcontext():
                 times = times_of(model, images, labels, FULL, steps, case.loss(teacher))
             print(f"{network}, {name}: {shares_of(times, 'bare')}", flush=True)

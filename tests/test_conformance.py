@@ -150,6 +150,10 @@ def test_what_is_counted_as_cost_follows_from_the_method(measured, tiny):
     assert cost["ncm", None]["bytes_kept"] == sums + counts  # it reads no Gram matrix
     assert cost["ridge", None]["bytes_kept"] == gram + sums + counts
     assert measured.summary["full"]["cost"]["bytes_kept"] == 6 * 20 * 64
+    assert cost["der", "herding"]["flops"] > 2.9 * ft["flops"]
+    (der,) = (record for record in measured.summary["methods"] if record["method"] == "der")
+    grown, extractor = [of["parameters"] for of in der["per_state"]], ft["parameters"] - 6 * 65
+    assert grown == [(k + 1) * extractor + (2 * k + 2) * (64 * (k + 1) + 1) for k in range(3)]
 
 
 @pytest.mark.parametrize("memory", [12, "3/class"])

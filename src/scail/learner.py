@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from scail.config import Select
 from scail.exemplars import (
@@ -231,8 +232,12 @@ def _top_scores(before: Evidence | None, state: int, scores_MC: Tensor) -> Tenso
 
 
 def _extend(before: Evidence | None, name: str, new: Tensor) -> Tensor:
-    """What was known before under this name, and the new values after it."""
-    return new if before is None else torch.cat([getattr(before, name), new])
+    """What was known before under this name, and the new values after it. A row of before has nothing to say of
+    features that came later: zeros."""
+    if before is None:
+        return new
+    past: Tensor = getattr(before, name)
+    return torch.cat([F.pad(past, (0, new.shape[1] - past.shape[1])) if new.ndim == 2 else past, new])
 
 
 def _mean_own_score(scores_NC: Tensor, labels: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:

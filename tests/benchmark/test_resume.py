@@ -19,7 +19,7 @@ from scail.cli.main import main
 from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
 from scail.storage.store import Store
-from scail.training import EndToEnd, FineTune, Interrupted, Joint, Lucir, Podnet, Task, ThresholdMoving, Wa
+from scail.training import Der, EndToEnd, FineTune, Interrupted, Joint, Lucir, Podnet, Task, ThresholdMoving, Wa
 from tests.forked import Forked
 from tests.storage.stored import read_only, without_privileges, writable
 
@@ -192,8 +192,10 @@ def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path)
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6 + 6
 
 
-OTHERS = {"e2e": EndToEnd, "lucir": Lucir, "wa": Wa, "podnet": Podnet, "threshold_moving": ThresholdMoving}
-TWO_STAGES = ("e2e", "podnet")
+OTHERS = {
+    "e2e": EndToEnd, "lucir": Lucir, "wa": Wa, "podnet": Podnet, "threshold_moving": ThresholdMoving, "der": Der,
+}  # fmt: skip
+TWO_STAGES = ("e2e", "podnet", "der")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,8 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
     previous = None
     if name in OTHERS:  # with a teacher; some have two stages
         short = replace(schedule, epochs=2)
-        given = {"e2e": (trainer, short), "podnet": ("resnet8", schedule, short)}.get(name, ("resnet8", schedule))
+        two = {"e2e": (trainer, short), "der": (trainer.first, schedule, short)}
+        given = (two | {"podnet": ("resnet8", schedule, short)}).get(name, ("resnet8", schedule))
         other = OTHERS[name](*given)
         first = Task(0, images[:20], 0 * labels[:20], 1, None, Augmentation(1), 5, fabric)
         previous, trainer = (trainer if name == "e2e" else other).train(first), other

@@ -38,7 +38,9 @@ def close(found, clf, images):
     assert np.abs(found - clf.predict_proba(images)).max() < 1e-4 * scale
 
 
-@pytest.fixture(scope="module", params=["scail", "icarl", "icarl_duet", "bic", "deesil", "e2e", "lucir", "podnet"])
+@pytest.fixture(
+    scope="module", params=["scail", "icarl", "icarl_duet", "bic", "deesil", "e2e", "lucir", "podnet", "der"]
+)
 def learned(request):
     """Fourteen past classes, so that ScaIL's ten candidates leave some out; memory for most of them only."""
     clf = little(method=request.param, memory=40, epochs=2).learn(*little_images(*NAMES[:9], each=4))

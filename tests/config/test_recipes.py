@@ -30,6 +30,8 @@ LARGE = {
     "podnet": (90, 0.05, 64, 1e-4, "cosine", 10, None, ()),
     "podnet_classifier": (20, 0.01, 64, 1e-4, "steps", 10, None, ()),
     "threshold_moving": (60, 0.02, 128, 1e-3, "steps", 5, None, (20, 30, 40, 50)),
+    "der": (200, 0.1, 256, 5e-4, "steps", 10, None, (60, 120, 160)),
+    "der_classifier": (30, 0.1, 256, 5e-4, "steps", 10, None, (15,)),
 }
 SMALL = {
     "first": (300, 0.1, 128, 5e-4, "plateau", 10, 60, ()),
@@ -44,6 +46,8 @@ SMALL = {
     "podnet": (160, 0.1, 128, 5e-4, "cosine", 10, None, ()),
     "podnet_classifier": (20, 0.05, 128, 5e-4, "steps", 10, None, ()),
     "threshold_moving": (70, 0.02, 64, 5e-3, "steps", 5, None, (45, 60, 68)),
+    "der": (170, 0.1, 128, 5e-4, "steps", 10, None, (100, 120)),
+    "der_classifier": (30, 0.1, 128, 5e-4, "steps", 10, None, (15,)),
 }
 BIC = {
     "bic_first": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
@@ -78,6 +82,7 @@ def test_the_weights_of_distillation_terms_are_those_of_their_papers():
         assert (found["lucir"].distillation, found["podnet"].distillation) == (lucir, podnet)
         assert found["wa"].distillation == found["podnet_classifier"].distillation == ()
         assert found["threshold_moving"].distillation == (1, 2)
+        assert found["der_classifier"].weights((5.0,)) == ((1.0,) if dataset == "ilsvrc" else (5.0,))
 
 
 def test_network_size_and_order_of_the_papers_recipe():

@@ -20,7 +20,7 @@ from scail.config.recipes import quick
 from scail.datasets import load_dataset
 from scail.datasets.images.batches import Augmentation
 from scail.networks.cosine_linear import CosineLinear
-from scail.networks.network import Network, create_network, extract_features
+from scail.networks.network import Network, create_network, drawn_linear, extract_features
 from scail.runtime import ranks as ranks_module
 from scail.runtime.devices import fabric_of, joined
 from scail.runtime.ranks import Ranks, RanksDiffer, Told
@@ -28,6 +28,7 @@ from scail.runtime.seeds import generator_for
 from scail.storage.store import Store
 from scail.training import Task
 from scail.training.bic import bias_aware_loss
+from scail.training.der import WithAuxiliary, expanded_loss
 from scail.training.distill import sigmoid_loss
 from scail.training.end_to_end import distilled_cross_entropy
 from scail.training.loop import fit
@@ -41,7 +42,10 @@ from scail.training.wa import never_negative
 SCHEDULE = Schedule(epochs=2, lr=0.1, batch_size=16, weight_decay=1e-3, decay="cosine")
 STILL = replace(SCHEDULE, lr=1e-12, weight_decay=0.0)  # nothing moves but running statistics
 SUMMED = replace(SCHEDULE, micro_batch=2, sum_micro_batches=True)
-LOSSES = ("cross_entropy", "distilled", "sigmoid", "bias_aware", "clipped", "rebalanced", "held", "softened")
+LOSSES = (
+    *("cross_entropy", "distilled", "sigmoid", "bias_aware", "clipped"),
+    *("rebalanced", "held", "softened", "expanded"),
+)
 
 
 def experiment_of(count: int) -> Experiment:
@@ -74,6 +78,7 @@ def trained(fabric: Any, ranks: Ranks, loss: str, network: Network, schedule: Sc
         "clipped": partial(bias_aware_loss, teacher, 0.5),
         "rebalanced": partial(rebalanced_loss, teacher, 2, 5.0, 2.0),
         "softened": partial(softened_loss, teacher, 1.0, 2.0),
+        "expanded": partial(expanded_loss, 2, 4),
         "held": partial(held_loss, create_network("mlp", 1, 2, generator_for(1, "teacher")).eval(), 1.0, 3.0),
     }
     task = Task(0, images_of(34), torch.arange(34) % 4, 4, None, Augmentation(1), 7, fabric, ranks=ranks)
@@ -89,6 +94,10 @@ def network_for(loss: str) -> Network:
         layer = CosineLinear(network.feature_size, 4, 3 if loss == "held" else 1).drawn(generator_for(0, "layer"))
         layer.hold(2)
         network.linear = layer
+    if loss == "expanded":
+        network.grow()
+        network.recreate_linear(4, generator_for(0, "layer"))
+        network.linear = WithAuxiliary(network.linear, drawn_linear(8, 3, generator_for(0, "auxiliary")))
     return network
 
 

@@ -32,7 +32,7 @@ class Costs:
 
     def __init__(self, trajectory: Trajectory) -> None:
         self.trajectory = trajectory
-        self._backbone: dict[str, int] | None = None  # the same in every state
+        self._backbone: dict[int, dict[str, int]] = {}  # by its features: in every state the same, if it does not grow
 
     def head(self, method: str, step: Step) -> tuple[LinearHead, dict[str, int]]:
         """The head of a method after a state, and what the method costs then."""
@@ -56,15 +56,15 @@ class Costs:
 
     def _of_backbone(self, step: Step) -> dict[str, int]:
         """Parameters and operations of the network without its linear layer."""
-        if self._backbone is None:
-            network = step.learned.network
+        network = step.learned.network
+        if network.feature_size not in self._backbone:
             _, height, width = self.trajectory.configuration.dataset.shape
             whole, linear = describe_network(network, height, width), network.linear
-            self._backbone = {
+            self._backbone[network.feature_size] = {
                 "parameters": whole["parameters"] - sum(p.numel() for p in linear.parameters()),
                 "flops": whole["flops"] - 2 * linear.weight.numel(),
             }
-        return self._backbone
+        return self._backbone[network.feature_size]
 
     def _images_kept(self, step: Step) -> int:
         """Bytes of the exemplars as raw images; Full keeps all images there are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -46,7 +47,7 @@ class Rehearsal:
             "exemplar_top1": exemplar_top1,
             "new_top1": top_k_accuracy(own.scores(evidence.new_features_MD), evidence.new_labels_M, 1),
             "initial_top1": _initial_top1(evidence, past_ED, past_E) if self._has_layer and len(past_E) else None,
-            "drift": 1 - float(F.cosine_similarity(past_ED, torch.stack(first), dim=1).mean()) if first else None,
+            "drift": _drift(past_ED, first) if first else None,
             "floor": floor,
         }
         top1 = top_k_accuracy(own.scores(test_features_ND), test_labels_N, 1)
@@ -63,6 +64,14 @@ class Rehearsal:
             return LinearHead(step.learned.evidence.weight_CD, step.learned.evidence.bias_C)
         of, options = self.trajectory, self.trajectory.configuration.experiment.heads
         return head_of(of.methods[0], options, step.learned, of.table.methods)
+
+
+def _drift(now_ED: Tensor, then: Sequence[Tensor]) -> float:
+    """1 - the mean cosine of features now and then. Features that came later are left out."""
+    width = now_ED.shape[1]
+    then_ED = torch.stack([F.pad(one, (0, width - len(one))) for one in then])
+    known_ED = torch.arange(width) < torch.tensor([len(one) for one in then])[:, None]
+    return 1 - float(F.cosine_similarity(now_ED * known_ED, then_ED, dim=1).mean())
 
 
 def _initial_top1(evidence: Evidence, features_ED: Tensor, labels_E: Tensor) -> float:

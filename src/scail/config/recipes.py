@@ -51,6 +51,8 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         podnet=replace(first, gain=teacher_gain),
         podnet_classifier=replace(first, lr=0.05),
         threshold_moving=replace(first, gain=0.01),
+        der=first,
+        der_classifier=first,
     )
 
 
@@ -87,6 +89,8 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         podnet=replace(first, epochs=10),
         podnet_classifier=replace(first, epochs=10),
         threshold_moving=replace(first, epochs=10),
+        der=first,
+        der_classifier=replace(first, epochs=10),
     )
     recipe = Recipe(name="split-mnist", network="mlp", padding=0, schedules=schedules)
     stream = StreamSettings(states=5, class_order="given")
@@ -113,6 +117,8 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         podnet=first,
         podnet_classifier=replace(first, lr=0.005),
         threshold_moving=first,
+        der=first,
+        der_classifier=replace(first, lr=0.1),
     )
     small = dataset in SMALL_IMAGES
     network, _, _ = PRETRAINED_NETWORK.partition("@")
@@ -216,6 +222,7 @@ def _field_large() -> dict[str, Schedule]:
         epochs=90, lr=0.1, batch_size=128, weight_decay=1e-4, decay="steps", milestones=(30, 60), distillation=(10.0,)
     )
     podnet = Schedule(epochs=90, lr=0.05, batch_size=64, weight_decay=1e-4, decay="cosine", distillation=(10.0, 8.0))
+    der = Schedule(epochs=30, lr=0.1, batch_size=128, decay="steps", milestones=(15,))
     return {
         "lucir": lucir,
         "wa": replace(lucir, epochs=100, batch_size=256, decay="steps", milestones=(30, 60, 80, 90), distillation=()),
@@ -231,6 +238,8 @@ def _field_large() -> dict[str, Schedule]:
             divide_by=5,
             distillation=(1.0, 2.0),
         ),
+        "der": replace(der, epochs=200, batch_size=256, milestones=(60, 120, 160)),
+        "der_classifier": replace(der, batch_size=256, distillation=(1.0,)),
     }
 
 
@@ -238,6 +247,7 @@ def _field_small() -> dict[str, Schedule]:
     """What came after the paper, each as in its own paper for CIFAR-100."""
     lucir = Schedule(epochs=160, lr=0.1, batch_size=128, decay="steps", milestones=(80, 120), distillation=(5.0,))
     podnet = Schedule(epochs=160, lr=0.1, batch_size=128, decay="cosine", distillation=(1.0, 3.0))
+    der = Schedule(epochs=30, lr=0.1, batch_size=128, decay="steps", milestones=(15,))
     return {
         "lucir": lucir,
         "wa": replace(lucir, epochs=250, weight_decay=2e-4, milestones=(100, 150, 200), distillation=()),
@@ -254,6 +264,8 @@ def _field_small() -> dict[str, Schedule]:
             divide_by=5,
             distillation=(1.0, 2.0),
         ),
+        "der": replace(der, epochs=170, milestones=(100, 120)),
+        "der_classifier": der,
     }
 
 
@@ -283,6 +295,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     rates = {"first": 0.1, "later": 0.05, "balanced": 0.005, "distill": 2.0, "bic_first": 0.1, "bic": 0.05}
     rates |= {"lucir": 0.1, "wa": 0.1, "podnet": 0.1, "podnet_classifier": 0.05}
     rates |= {"threshold_moving": 0.1}
+    rates |= {"der": 0.1, "der_classifier": 0.1}
     schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
     if not small:
         schedules = schedules.but((name, "weight_decay", 1e-4) for name in rates if name != "distill")

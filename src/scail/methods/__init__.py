@@ -124,6 +124,10 @@ METHODS: dict[str, Method] = {
         "threshold moving", "distillation, then probabilities divided by what each class had in the training",
         heads.threshold_moving, "threshold_moving", "herding", carried=("mass_C",), in_paper=False,
     ),
+    "der": Method(
+        "DER", "a further extractor in each state beside frozen ones; then a new layer on balanced images",
+        heads.ft, "der", "herding", needs_exemplars=True, in_paper=False,
+    ),
     "deesil": Method(
         "DeeSIL", "frozen network, a linear SVM for each class", heads.svm, "frozen_svm", "random",
         carried=("svm_weight", "svm_bias"),

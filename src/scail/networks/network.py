@@ -24,6 +24,7 @@ from scail.networks.efficientnet_lite import (
     create_efficientnet_lite,
     lite_name,
 )
+from scail.networks.grown import grown_like, parts_of, with_one_more
 from scail.networks.mlp import MLPS, create_mlp
 from scail.networks.resnet import MOST_WIDE, NETWORKS, create_resnet, layout_of, unfilled
 from scail.runtime.ranks import ALONE, Ranks
@@ -87,15 +88,18 @@ class Network(nn.Module):
     def recreate_linear(self, num_classes: int, generator: Generator, keep_past: bool = False) -> None:
         """A fresh linear layer for `num_classes`; with `keep_past` the rows of the past classes stay as they are."""
         past = self.linear
-        fresh = empty_linear(self.feature_size, num_classes).to(self.mean.device)
-        bound = 1 / math.sqrt(self.feature_size)  # as torch's own default for a linear layer
+        fresh = drawn_linear(self.feature_size, num_classes, generator).to(self.mean.device)
         with torch.no_grad():
-            for values in (fresh.weight, fresh.bias):
-                values.copy_(torch.rand(values.shape, generator=generator) * (2 * bound) - bound)
             if keep_past:
                 fresh.weight[: past.out_features] = past.weight
                 fresh.bias[: past.out_features] = past.bias
         self.linear = fresh
+
+    def grow(self) -> None:
+        """One more extractor beside those that there are. The layer is still the one before: recreate it."""
+        each = self.feature_size // len(parts_of(self.backbone))
+        self.backbone = with_one_more(self.backbone)
+        self.feature_size += each
 
     def projected(self, count: int, generator: Generator) -> Network:
         """A copy with so many random features in place of its own: max(0, features @ random matrix)."""
@@ -190,6 +194,15 @@ def empty_linear(feature_size: int, num_classes: int) -> nn.Linear:
     return unfilled(lambda: nn.Linear(feature_size, num_classes))
 
 
+def drawn_linear(feature_size: int, num_classes: int, generator: Generator) -> nn.Linear:
+    """A fresh linear layer, as torch draws it by default."""
+    fresh, bound = empty_linear(feature_size, num_classes), 1 / math.sqrt(feature_size)
+    with torch.no_grad():
+        for values in (fresh.weight, fresh.bias):
+            values.copy_(torch.rand(values.shape, generator=generator) * (2 * bound) - bound)
+    return fresh
+
+
 def _timm_backbone(name: str, channels: int, generator: Generator, pretrained: bool) -> tuple[nn.Module, int]:
     try:
         import timm
@@ -272,6 +285,10 @@ def network_from(name: str, channels: int, tensors: Mapping[str, Tensor]) -> Net
         raise ValueError(f"{spoiled} has numbers that are NaN or infinite: not the weights of a network that learned")
     network = blank_network(name, channels, max(1, classes_of(tensors)))
     try:
+        network.backbone, times = grown_like(network.backbone, tensors)
+        if times > 1:
+            network.feature_size *= times
+            network.linear = empty_linear(network.feature_size, network.linear.out_features)
         if "linear.scale" in tensors:
             network.linear = cosine_linear_from(tensors, network.feature_size)
         network.load_state_dict(dict(tensors))

@@ -17,20 +17,31 @@ _AXES = {
     "bytes_kept": "bytes kept between states, beside the network",
     "image_passes": "images that went through training",
 }
+_GROWING = {
+    "parameters": "parameters after the last state",
+    "flops": "floating-point operations of a prediction after the last state",
+}
+"""Shown where they tell methods apart: where networks grow."""
 _MARKS = {"-": "o", "--": "s", ":": "^"}
 
 
 def cost(summary: Mapping[str, Any], value: str) -> Figure | None:
-    """Mean accuracy of every method, against bytes kept and against image passes; Full is the star."""
+    """Mean accuracy of every method, against bytes kept and image passes, and against what grows; Full is the star."""
     records = [record for record in summary["methods"] if record.get("cost")]
     if not records:
         return None
-    figure, axes = new_figure(len(_AXES), "Accuracy against cost; the line joins what no cheaper method beats")
-    for axis, (kind, title) in zip(axes, _AXES.items(), strict=True):
+    shown = _AXES | {kind: title for kind, title in _GROWING.items() if _apart([one["cost"][kind] for one in records])}
+    figure, axes = new_figure(len(shown), "Accuracy against cost; the line joins what no cheaper method beats")
+    for axis, (kind, title) in zip(axes, shown.items(), strict=True):
         _draw(axis, summary, records, kind, value)
         axis.set(xlabel=title, ylabel=f"{value[:3]}-{value[3:]}, mean over states 1..Z-1 (%)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=7, frameon=False)
     return figure
+
+
+def _apart(costs: list[float]) -> bool:
+    """Whether some are more than half as large again as others: heads alone differ by less."""
+    return max(costs) > 1.5 * min(costs)
 
 
 def _draw(axis: Axes, summary: Mapping[str, Any], records: list[Mapping[str, Any]], kind: str, value: str) -> None:

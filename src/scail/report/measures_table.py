@@ -8,7 +8,7 @@ from typing import Any
 from scail.report.table import about_mark, key_of, unlearned_mark
 from scail.report.tabular import Cell, Tabular
 from scail.results.measures import COST_TITLES, MEASURES
-from scail.results.row import ON_LEARNING
+from scail.results.row import ON_LEARNING, SIZES
 
 _SIDES = ("past_accuracy", "new_accuracy", "harmonic_mean")
 
@@ -72,7 +72,7 @@ def amount(value: float | None) -> str:
 
 def states_csv(summary: Mapping[str, Any]) -> tuple[list[str], Sequence[Sequence[object]]]:
     """Titles and lines: every method after every state."""
-    names = ("top5", "top1", *_SIDES, *ON_LEARNING)
+    names = ("top5", "top1", *_SIDES, *ON_LEARNING, *SIZES)
     lines = [
         [record["method"], record["select"] or "", record["memory"], of["state"], of["classes"], *_values(of, names)]
         for record in summary["methods"]
@@ -96,7 +96,9 @@ def _values(of: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     return [_plain(of.get(name)) for name in names]
 
 
-def _plain(value: float | bool | None) -> str:
+def _plain(value: int | float | bool | None) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, int):
+        return str(value)
     return "" if value is None else f"{value:.4f}"

@@ -60,6 +60,8 @@ class Row:
 COSTS = ("parameters", "flops", "bytes_kept", "image_passes")
 """Parameters and floating-point operations of one prediction, bytes that are kept between states, and images that the
 training went through."""
+SIZES = COSTS[:2]
+"""Those that grow with a network that grows."""
 ON_LEARNING = ("exemplar_top1", "new_top1", "initial_top1", "drift", "floor", "learned")
 """What rows say of their network: the same for all methods that are read from one training."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from scail.evaluation import gap_to_full
 from scail.results.measures import COST_TITLES, MEASURES, accuracy_matrix, cost_of, measures_of, past_and_new
-from scail.results.row import ON_LEARNING, Row
+from scail.results.row import ON_LEARNING, SIZES, Row
 
 AVERAGING = "mean over the incremental states 1..Z-1; state 0 excluded"
 
@@ -54,10 +54,15 @@ def _record(rows: Sequence[Row], full: Row | None, timing: Sequence[Mapping[str,
     names = ("state", "classes", "top1", "top5", *ON_LEARNING)
     matrix: Sequence[list[float] | None] = accuracy_matrix(rows) or [None] * len(rows)
     record["per_state"] = [
-        {name: getattr(row, name) for name in names} | past_and_new(row) | {"by_state": of}
+        {name: getattr(row, name) for name in names} | past_and_new(row) | {"by_state": of} | _size(row)
         for row, of in zip(rows, matrix, strict=True)
     ]
     return record
+
+
+def _size(row: Row) -> dict[str, int]:
+    """What the network has grown to in this state; nothing, where it was not recorded."""
+    return {name: row.cost[name] for name in SIZES} if row.cost else {}
 
 
 def _full_record(full: Row, timing: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -107,7 +112,7 @@ def summarise_seeds(summaries: Mapping[int, Mapping[str, Any]]) -> dict[str, Any
 def _mean_state(same: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The same state of several seeds. It was learned where all of them were."""
     asked = [one["learned"] for one in same if one.get("learned") is not None]
-    names = ("top1", "top5", *_SIDES, *ON_LEARNING)
+    names = ("top1", "top5", *_SIDES, *ON_LEARNING, *SIZES)
     numbers = [name for name in names if name != "learned" and name in same[0]]
     matrices = [one["by_state"] for one in same if one.get("by_state") is not None]
     if "by_state" in same[0]:

@@ -50,7 +50,8 @@ class Stepper:
         self.last: Tensor | float = 0.0
         """Mean loss of this rank's last micro-batch."""
         self.model, self.optimizer = fabric.setup(network, optimizer)
-        norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
+        # Where a part of the network is held, its norms are in evaluation mode, and stay as they are to the bit.
+        norms = [module for module in network.modules() if isinstance(module, _BatchNorm) and module.training]
         self.synchronised = any(isinstance(norm, nn.SyncBatchNorm) for norm in norms)
         # Running means and variances that every rank takes from its own images; synchronised ones are equal anyway.
         own = (norm for norm in norms if not isinstance(norm, nn.SyncBatchNorm))

@@ -72,7 +72,7 @@ def flush(path: Path) -> None:
 
 @contextlib.contextmanager
 def named(path: Path, also: Path | None = None) -> Iterator[None]:
-    """Errors of the system name this file where they name none, as those of writing do not, or where they name `also`."""
+    """Errors of the system name this file where they name none (those of writing do not), or where they name `also`."""
     try:
         yield
     except OSError as error:

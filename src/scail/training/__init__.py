@@ -2,6 +2,7 @@
 
 from scail.training.balanced import Balanced
 from scail.training.bic import Bic
+from scail.training.der import Der
 from scail.training.distill import Distill
 from scail.training.end_to_end import EndToEnd
 from scail.training.fine_tune import FineTune
@@ -35,11 +36,12 @@ TRAINERS: dict[str, type[Trainer]] = {
     "wa": Wa,
     "podnet": Podnet,
     "threshold_moving": ThresholdMoving,
+    "der": Der,
 }
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
-    "TRAINERS", "Balanced", "Bic", "Distill", "EndToEnd", "FineTune", "FromMemory", "Frozen", "FrozenRandom",
+    "TRAINERS", "Balanced", "Bic", "Der", "Distill", "EndToEnd", "FineTune", "FromMemory", "Frozen", "FrozenRandom",
     "FrozenSvm", "Interrupted", "Joint", "Lucir", "Podnet", "Progress", "Replay", "Task", "ThresholdMoving", "Trained",
     "Trainer", "TrainingDiverged", "Wa", "trainer_of",
 ]  # fmt: skip

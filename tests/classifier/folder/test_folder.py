@@ -520,7 +520,7 @@ def test_an_error_after_the_swap_does_not_say_that_the_old_model_is_there(tmp_pa
             failing(folder)
 
     monkeypatch.setattr(write, "flush", swapped)
-    with pytest.raises(FolderError, match="the new model is in place, but may not outlast a power failure: .*error"):
+    with pytest.raises(FolderError, match=r"the new model is in place, but may not outlast a power failure: .*error"):
         clf.learn(*little_images("d")).save(root)
     assert IncrementalClassifier.load(root, verbose=False).classes_ == ("a", "b", "c", "d")
 
