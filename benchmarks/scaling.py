@@ -1,6 +1,6 @@
 """What large grids would take, on paper: counts of `scail grid`'s plan times throughputs that are stated, not measured.
 
-Prints the tables of docs/scaling.md: `python -m benchmarks.scaling`.
+Prints the tables of docs/how-to/several-devices.md: `python -m benchmarks.scaling`.
 """
 
 from __future__ import annotations

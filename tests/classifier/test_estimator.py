@@ -118,7 +118,7 @@ def test_of_images_it_is_an_estimator_too():
 
 
 def test_the_example_of_the_docs_runs():
-    page = Path(__file__).parents[2] / "docs" / "classifier.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "classifier.md"
     (code,) = re.findall(r"^## With scikit-learn$.*?^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
     found = {}
     exec(code.replace("GridSearchCV(clf", "best = GridSearchCV(clf"), found)

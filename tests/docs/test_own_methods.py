@@ -1,4 +1,4 @@
-"""docs/own-methods.md: each of its pieces of Python, as a reader would use it."""
+"""docs/how-to/own-method.md: each of its pieces of Python, as a reader would use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from scail.cli.main import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "own-methods.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-method.md"
 IN_PYTHON, HEAD, SELECTION, TRAINER, LOOP = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
 SMALL = ("--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--memory", "12")
 

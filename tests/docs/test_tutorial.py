@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
     not has_pretrained("efficientnet-lite0"), reason="the pretrained weights are not installed"
 )
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+TUTORIAL = Path(__file__).parents[2] / "docs" / "start" / "tutorial.md"
 
 
 def blocks() -> list[tuple[str, str]]:

@@ -27,14 +27,14 @@ class PaperCommand:
     differ. A run that matches no cell is named with the nearest one.
 
     Numbers of other papers are printed beside runs of the very same protocol: data, classes, order, states, memory and
-    test images. `--published FILE` adds your own, as docs/report.md says.
+    test images. `--published FILE` adds your own, as docs/how-to/read-a-report.md says.
 
     Of kept numbers, which `scail grid --results DIR` collects, a document is written. It has tables in the paper's
     layout, with means and spreads over seeds. For CIFAR-100 it says which of the paper's claims are shown: the
     difference decides, against its standard error. It names what was not run, and how every number was made.
 
       scail paper runs/mine
-      scail paper results/cifar100-cpu --out docs/results.md
+      scail paper results/cifar100-cpu --out docs/results/cifar100.md
     """
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR ...")] = ()

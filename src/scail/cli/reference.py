@@ -53,7 +53,7 @@ trainer    how the network is trained; methods with the same one differ in what 
 exemplars  images of past classes that are kept: chosen at random, by herding (close to the class's mean), or both ways
            for comparison; needed: not without them; not read: they change nothing
 weights    of a class: its row in the network's last layer
-What each one does, with formulas: docs/methods/README.md"""
+What each one does, with formulas: docs/reference/methods/README.md"""
 
 
 def _memory_use(method: Method) -> str:

@@ -45,7 +45,7 @@ class TrainingOptions:
     A name can have a --select of its own, as scail:herding."""
     with_: Annotated[str | None, tyro.conf.arg(name="with", metavar="FILES")] = None
     """Methods of your own, beside scail's: Python files, or names that installed packages offer (see `scail methods`),
-    separated by commas. A file is carried out: it can do whatever you can do. docs/own-methods.md has an example.
+    separated by commas. A file is carried out: it can do whatever you can do. docs/how-to/own-method.md has an example.
     Example: --with my_method.py --methods mine,ft,scail"""
     select: Literal["random", "herding", "both"] | None = None
     """How the images that are kept of a class are chosen.
@@ -143,7 +143,8 @@ class DeviceOptions:
     """How many devices of this machine train one network together; on CPUs, how many processes.
     Each batch is shared out among them. Default: 1, or as many as torchrun has started."""
     nodes: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """How many machines train together, each with its --devices. Start the same command on all: see docs/scaling.md."""
+    """How many machines train together, each with its --devices. Start the same command on all: see
+    docs/how-to/several-devices.md."""
     sync_batch_norm: bool = False
     """Several GPUs: batch norm over the whole batch. Without this, each device normalises its own images."""
     linear_scaling: bool = False

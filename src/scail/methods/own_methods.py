@@ -163,7 +163,7 @@ def _check_trainer(where: str, method: Method) -> None:
         raise ValueError(f"{where}: the trainer is {kind!r:.60}; expected a class that inherits scail.training.Trainer")
     at = _place_of(kind, where)
     if missing := [name for name in ("title", "schedules") if not hasattr(kind, name)]:
-        raise ValueError(f"{at}: trainer {kind.__name__} has no {missing[0]}; see docs/own-methods.md")
+        raise ValueError(f"{at}: trainer {kind.__name__} has no {missing[0]}; see docs/how-to/own-method.md")
     if missing := [name for name in _NEEDED if _plain(kind, name) is _plain(Trainer, name)]:
         raise ValueError(f"{at}: trainer {kind.__name__} has no function {missing[0]}; it needs {', '.join(_NEEDED)}")
     if method.trainer_name in TRAINERS:

@@ -80,7 +80,7 @@ def _surroundings(devices: int, nodes: int) -> dict[str, str]:
         missing = ", ".join(name for name, value in found.items() if value is None)
         raise ValueError(
             f"--nodes {nodes}: set {missing}, the same command on every node (NODE_RANK 0, 1, ...), or use torchrun; "
-            "see docs/scaling.md"
+            "see docs/how-to/several-devices.md"
         )
     node = found["NODE_RANK"] if nodes > 1 else "0"
     if node is None or not node.isdigit() or int(node) >= nodes:

@@ -1,7 +1,7 @@
 """Pictures in, answers out: decoded and answered on all cores, one picture on one core at a time.
 
 A batch is not quicker than one picture after the other: the network is busy with one. Several cores at one picture are
-slower than a picture for each (docs/serve.md has the figures).
+slower than a picture for each (docs/how-to/serve-and-deploy.md has the figures).
 """
 
 from __future__ import annotations
