@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup demo demo-serve test soak check bench clean
+.PHONY: help setup demo demo-serve test soak check docs bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -13,7 +13,7 @@ help:  ## what can be made
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	# torch first and alone: in its pinned version, so that nothing below picks another build of it
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev -e '.[faces,networks,onnx,ray,serve,tensorboard]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev --group docs -e '.[faces,networks,onnx,ray,serve,tensorboard]'
 	touch $@
 
 setup: .venv/ready  ## the virtual environment
@@ -33,11 +33,14 @@ test: setup  ## the tests and the examples in docstrings, on all cores
 soak: setup  ## the tests that take long or need the machine for themselves, one after the other
 	$(BIN)/python -m pytest -m soak $$(grep -rl --include=test_*.py mark.soak tests)
 
-check: setup  ## format, lint, types, import contract
+check: setup docs  ## format, lint, types, import contract; the site builds without a warning
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: setup  ## the site of the documents, in site/: open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: setup  ## speed, measured
 	$(BIN)/python -m benchmarks

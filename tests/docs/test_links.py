@@ -9,6 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "results" / "README.md"]
+GENERATED = ("reference/commands.md", "commands.md", "heads.md")
+"""Pages that are made with the site."""
 FENCES = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -25,8 +27,9 @@ def test_links_lead_somewhere(document):
             continue
         name, _, anchor = target.partition("#")
         place = document if not name else document.parent / name
-        assert place.exists(), target
-        assert not anchor or anchor in anchors(place), target
+        assert place.exists() or name.endswith(GENERATED), target
+        if anchor and place.exists() and not anchor.startswith("scail."):  # the others `make docs` checks
+            assert anchor in anchors(place), target
 
 
 def test_documents_that_code_and_messages_name_are_there():
