@@ -238,7 +238,7 @@ def test_a_full_disk(model, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("scail.classifier.folder.write.write_bytes", full)
         tutor.carry_out(model, desk, desk.job(job.id))
-    assert desk.job(job.id).status == "failed" and "the model that was there is as it was" in desk.job(job.id).error
+    assert desk.job(job.id).status == "failed" and "The model that was there is as it was" in desk.job(job.id).error
     assert IncrementalClassifier.load(model, verbose=False).classes_ == ("red", "green", "blue")
 
 

@@ -93,9 +93,9 @@ def missing(root: Path, manifest: Manifest, name: str) -> DamagedModel:
     told = f"{root / name}: is missing; restore it from a copy"
     for one in manifest.classes:
         if name.split("/")[-2:-1] == [one.folder]:
-            one_picture = f"scail forget {shlex.join([str(root), one.name])} --images {name}"
-            told += f", or take it out of the model: {one_picture} (or all that are missing: scail forget "
-            told += f"{shlex.quote(str(root))} --missing)"
+            model = shlex.quote(str(root))
+            told += f", or take it out of the model: scail forget {model} {shlex.quote(one.name)} --images {name}"
+            told += f" (or all that are missing: scail forget {model} --missing)"
     return DamagedModel(told)
 
 
