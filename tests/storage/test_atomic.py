@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scail.storage.atomic import ASIDE, aside, aside_name, sweep, write_bytes, write_text
+from scail.storage.flushing import Flushed
 
 
 def names(folder: Path) -> list[str]:
@@ -21,7 +22,7 @@ def test_a_file_is_replaced_and_nothing_is_left_aside(tmp_path):
     write_text(tmp_path / "a", "old")
     write_text(tmp_path / "a", "new: ü\n")
     assert (tmp_path / "a").read_bytes() == "new: ü\n".encode()
-    write_bytes(tmp_path / "a", b"\0", flushed=False)
+    write_bytes(tmp_path / "a", b"\0", flushed=Flushed.NOTHING)
     assert (tmp_path / "a").read_bytes() == b"\0" and names(tmp_path) == ["a"]
 
 
@@ -80,20 +81,23 @@ def test_the_content_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatc
     seen, real = [], os.fsync
 
     def fsync(descriptor: int) -> None:
-        seen.append((os.fstat(descriptor).st_size, names(tmp_path)))
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        content = path.read_bytes() if path.is_file() else names(path)
+        seen.append((content, {name for name in names(tmp_path) if not ASIDE.fullmatch(name)}))
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
     write_bytes(tmp_path / "a", b"12345")
-    ((size, there),) = seen
-    assert size == 5 and "a" not in there
-    write_bytes(tmp_path / "b", b"12345", flushed=False)
-    assert len(seen) == 1
+    assert seen == [(b"12345", set()), (["a"], {"a"})]
+    write_bytes(tmp_path / "b", b"12345", flushed=Flushed.CONTENT)
+    assert seen[2:] == [(b"12345", {"a"})]
+    write_bytes(tmp_path / "c", b"12345", flushed=Flushed.NOTHING)
+    assert len(seen) == 3
     with aside(tmp_path / "folder") as begun:
         begun.mkdir()
         (begun / "x").write_bytes(b"1")
-        (begun / "y").write_bytes(b"22")
-    assert sorted(size for size, _ in seen[1:]) == [1, 2] and "folder" not in seen[2][1]
+    there = {"a", "b", "c"}
+    assert seen[3:] == [(b"1", there), (["x"], there), (sorted({*there, "folder"}), {*there, "folder"})]
 
 
 def test_of_two_that_make_one_folder_the_first_stays(tmp_path):

@@ -35,6 +35,7 @@ from scail.results.summary import summarise, summarise_seeds
 from scail.runtime.devices import joined
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.atomic import write_text
+from scail.storage.flushing import make_folder
 from scail.storage.remote_store import open_store
 
 Begin = Callable[[Sequence[Trajectory]], None]
@@ -270,7 +271,8 @@ def _new_folder(place: Path, name: str) -> Path:
     for n in itertools.count(1):
         folder = place / (name if n == 1 else f"{name}-{n}")
         with contextlib.suppress(FileExistsError):
-            folder.mkdir(parents=True)
+            make_folder(folder.parent)
+            folder.mkdir()
             return folder
     raise AssertionError
 

@@ -128,12 +128,16 @@ class IncrementalClassifier(Estimator):
 
         A training that is interrupted is kept in the folder and goes on when the same images are learned again.
         """
-        from scail.classifier.folder import unfinished
+        from scail.classifier.folder import sweep, unfinished
+        from scail.classifier.folder.files import clear_errors
 
         root, loaded = Path(folder), self._model is not None and self._is_in(folder)
         self._learn(*labelled(images, labels), unfinished(root), report, self._last_lesson(root) if loaded else "")
         if not (loaded and self._model is self._saved):
             self._write(root, was_read=loaded)
+        else:
+            with clear_errors(root):
+                sweep(root)  # with what is unfinished: it may be of a learn that was killed when all was done
         return self
 
     def _last_lesson(self, root: Path) -> str:

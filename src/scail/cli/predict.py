@@ -107,10 +107,11 @@ class ExportCommand:
         """Write the file."""
         from scail.classifier.answering import Answerer
         from scail.storage.atomic import write_bytes
+        from scail.storage.flushing import make_folder
 
         graph = _graph(self.model, self.method)
         told = Answerer(graph, str(self.model))
-        self.onnx.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.onnx.parent)
         write_bytes(self.onnx, graph)
         print(f"{self.onnx}: {len(told.classes)} classes, method {told.method}; input: a picture, uint8, any size")
 

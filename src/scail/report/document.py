@@ -49,6 +49,7 @@ def columns_of(group: Sequence[Measurements]) -> Columns:
 def write_document(kept: Sequence[Measurements], out: Path, command: Sequence[str]) -> None:
     """Write the document to `out`; if it is about one setting, with a figure beside it."""
     from scail.storage.atomic import aside, write_text
+    from scail.storage.flushing import Flushed
 
     groups = group_by_settings(kept)
     if not groups:
@@ -57,7 +58,7 @@ def write_document(kept: Sequence[Measurements], out: Path, command: Sequence[st
     picture = out.parent / "images" / f"{out.stem}.png"
     if len(groups) == 1:
         picture.parent.mkdir(exist_ok=True)
-        with aside(picture, flushed=False) as begun:
+        with aside(picture, Flushed.CONTENT) as begun:
             literal(draw(columns_of(groups[0]))).savefig(begun, format="png", dpi=110, bbox_inches="tight")
     write_text(out, document(groups, f"images/{picture.name}", command))
 

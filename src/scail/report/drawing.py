@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from scail.results.row import Row
 from scail.storage.atomic import aside
+from scail.storage.flushing import Flushed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ def save(figure: Figure, folder: Path, name: str, formats: Iterable[str]) -> lis
     for form in formats:
         path = folder / f"{name}.{form}"
         undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
-        with rc_context({"svg.hashsalt": name, "pdf.fonttype": 42}), aside(path, flushed=False) as begun:
+        with rc_context({"svg.hashsalt": name, "pdf.fonttype": 42}), aside(path, Flushed.CONTENT) as begun:
             literal(figure).savefig(begun, format=form, dpi=130, bbox_inches="tight", metadata=undated)
         paths.append(path)
     return paths

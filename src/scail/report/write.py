@@ -25,6 +25,7 @@ from scail.results.measures import MEASURES
 from scail.results.results import Results
 from scail.results.run_record import read_folders, read_summary
 from scail.storage.atomic import write_text
+from scail.storage.flushing import flush_below, make_folder
 from scail.storage.lock import claim
 
 
@@ -51,7 +52,7 @@ def write_report(
     comparisons = compare(read_runs(places))
     check_place(out)
     page = write_page(comparisons, unfinished(places), thumbnails)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     write_text(out / "report.html", page)  # first: it is what says that the folder is a report's
     (out / "tables").mkdir(exist_ok=True)
     for table in tables_of(comparisons):
@@ -71,6 +72,7 @@ def write_end(run: Path, seeds: Sequence[Path] = (), thumbnails: bool = True) ->
     for one in seeds or [run]:
         write_figures(read_report_run(one), one / "figures", ["png"], PAPERS)
     page = write_page_of(run, thumbnails)
+    flush_below(run)  # what is said to be there is there, also after a power failure
     _write_table(run)
     return page
 

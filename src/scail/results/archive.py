@@ -18,7 +18,8 @@ from typing import Any
 from scail.config import ASKED, WAY, Experiment, names_with, schedule_names, schedules_in, settings_of
 from scail.results.row import Row, row_from
 from scail.results.run_directory import read_lines
-from scail.storage.atomic import flush, sweep, told, write_text
+from scail.storage.atomic import sweep, told, write_text
+from scail.storage.flushing import make_folder
 from scail.storage.lock import LOCK, locked
 
 Pair = tuple[str, str | None]
@@ -177,7 +178,7 @@ class Archive:
         if self._grown(config, new) is None:
             return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             with locked(self.folder / LOCK):
                 sweep(self.folder)
                 if (grown := self._grown(config, new)) is not None:
@@ -196,7 +197,6 @@ class Archive:
         """On the disk, in one file; hold the lock."""
         first, *others = self._files.get(grown.configuration["key"], ()) or (self._free_path(config),)
         write_text(first, "".join(_lines(grown)))
-        flush(self.folder)
         for path in others:
             path.unlink()
         self._look()

@@ -23,7 +23,8 @@ from scail.config.former import FORMER_METHODS
 from scail.results.marks import RUN, RUN_MARK, is_begun, is_run, marked
 from scail.results.own_files import LINES, clear
 from scail.results.row import Row, row_from
-from scail.storage.atomic import flush, named, sweep, told, write_text
+from scail.storage.atomic import named, sweep, told, write_text
+from scail.storage.flushing import Flushed, flush
 from scail.storage.lock import LOCK, claim, locked
 from scail.storage.reading import read_json, read_json_lines
 
@@ -68,7 +69,7 @@ class RunDirectory:
             write_text(self.path / RUN, text)  # the mark comes first: what stands beside it is ours
             (self.path / "confusion").mkdir(exist_ok=True)
             for name in LINES:
-                write_text(self.path / name, "")
+                write_text(self.path / name, "", Flushed.NOTHING)
         except OSError as error:
             raise ValueError(f"{named}: cannot write there: {told(error)}") from error
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scail.storage.atomic import ASIDE, aside, write_bytes
+from scail.storage.flushing import Flushed, make_folder
 from scail.storage.records import decode
 
 JOB_ID = re.compile(r"[0-9a-f]{24}")
@@ -85,7 +86,7 @@ class Desk:
     def make(self) -> None:
         """Make what is missing, for this user only."""
         for folder in (self.root, self.jobs, self.reports):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(folder, 0o700)
 
     # Jobs
 
@@ -127,12 +128,15 @@ class Desk:
     def end(self, job: Job, **changed: Any) -> Job:
         """Write down what came of it; its pictures go, and so do jobs that ended long ago."""
         job = self.update(job, **changed)
-        for path in self.pictures(job):
-            path.unlink(missing_ok=True)
+        self._let_go(job)
         ended = [one for one in self.all_jobs() if one.ended]
         for one in ended[:-MOST_JOBS]:
             shutil.rmtree(self.jobs / one.id, ignore_errors=True)
         return job
+
+    def _let_go(self, job: Job) -> None:
+        for path in self.pictures(job):
+            path.unlink(missing_ok=True)
 
     def pictures(self, job: Job) -> list[Path]:
         """Its pictures, in order."""
@@ -157,7 +161,9 @@ class Desk:
         return found
 
     def sweep(self) -> None:
-        """Remove what processes that died were writing. Hold the tutor's lock."""
+        """Remove what processes that died were writing, and pictures of jobs that ended. Hold the tutor's lock."""
+        for job in (one for one in self.all_jobs() if one.ended):
+            self._let_go(job)
         for folder in (self.jobs, self.reports, *self._folders()):
             for path in folder.iterdir() if folder.is_dir() else ():
                 if ASIDE.fullmatch(path.name) and time.time() - path.stat().st_mtime > 3600:
@@ -180,7 +186,7 @@ class Desk:
     def keep_report(self, stamp: str, report: Mapping[str, Any]) -> None:
         """Keep this report, and a few before it."""
         assert STAMP.fullmatch(stamp)
-        write_bytes(self.reports / f"{stamp}.json", json.dumps(report, ensure_ascii=False).encode(), flushed=False)
+        write_bytes(self.reports / f"{stamp}.json", json.dumps(report, ensure_ascii=False).encode(), Flushed.NOTHING)
         kept = sorted(
             (path for path in self.reports.glob("*.json") if STAMP.fullmatch(path.stem)),
             key=lambda path: path.stat().st_mtime,

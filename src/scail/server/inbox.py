@@ -27,6 +27,7 @@ from scail.classifier.groups import alike
 from scail.server.current import ServedModel
 from scail.server.pictures import reduced
 from scail.storage.atomic import write_bytes
+from scail.storage.flushing import Flushed
 
 IMAGE_ID = re.compile(r"[0-9a-f]{32}")
 DOUBT = 0.5
@@ -75,7 +76,7 @@ class Inbox:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if not (self.folder / f"{name}.json").exists():
                     self.make_room(1)
-                    write_bytes(self.folder / f"{name}.jpg", reduced(picture), flushed=False)
+                    write_bytes(self.folder / f"{name}.jpg", reduced(picture), Flushed.NOTHING)
                     self._describe(name, time.time(), answer, model.answerer, model.stamp)
         finally:
             self._waiting -= 1
@@ -88,8 +89,8 @@ class Inbox:
         }  # fmt: skip
         features = BytesIO()
         np.save(features, answer.features.astype(np.float32))
-        write_bytes(self.folder / f"{name}.npy", features.getvalue(), flushed=False)
-        write_bytes(self.folder / f"{name}.json", json.dumps(said, ensure_ascii=False).encode(), flushed=False)
+        write_bytes(self.folder / f"{name}.npy", features.getvalue(), Flushed.NOTHING)
+        write_bytes(self.folder / f"{name}.json", json.dumps(said, ensure_ascii=False).encode(), Flushed.NOTHING)
 
     def count(self) -> int:
         """How many pictures there are."""

@@ -1,6 +1,6 @@
 """The one way to write a file: aside, onto the disk, and then in one step into its place.
 
-Whoever reads, and whoever comes after a crash, finds the old content or the new, never half of either.
+What is flushed, and when, stands in `flushing`. Whoever reads, and whoever comes after a crash, finds the old content or the new, never half of either.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from scail.storage.flushing import Flushed, flush, flush_below
+
 ASIDE = re.compile(r"\.scail-(.{1,40}\.)?[0-9a-f]{32}", re.DOTALL)
 """The name of what is being written; a process that died leaves it behind. Version 0.1 did not name the file in it."""
 
@@ -24,24 +26,25 @@ def aside_name(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def aside(path: Path, flushed: bool = True) -> Iterator[Path]:
+def aside(path: Path, flushed: Flushed = Flushed.NAME) -> Iterator[Path]:
     """Where to write a file, or a folder of files, that becomes `path` at the end, or never.
 
     A file replaces what is there. A folder does not: one that another process has put there meanwhile stays.
-    `flushed`: its content is on the disk first; without, a power failure may leave an empty file.
+    `flushed`: what of it is on the disk when this ends.
     """
     begun = aside_name(path)
     try:
         with named(path, begun):
             yield begun
-            if flushed:
-                for part in [*begun.iterdir()] if begun.is_dir() else [begun]:
-                    flush(part)
+            if flushed is not Flushed.NOTHING:
+                flush_below(begun) if begun.is_dir() else flush(begun)
             try:
                 begun.replace(path)
             except OSError:
                 if not (begun.is_dir() and path.is_dir()):
                     raise
+            if flushed is Flushed.NAME:
+                flush(path.parent)
     finally:
         if begun.is_dir():
             shutil.rmtree(begun, ignore_errors=True)
@@ -50,24 +53,15 @@ def aside(path: Path, flushed: bool = True) -> Iterator[Path]:
                 begun.unlink(missing_ok=True)
 
 
-def write_bytes(path: Path, data: bytes, flushed: bool = True) -> None:
+def write_bytes(path: Path, data: bytes, flushed: Flushed = Flushed.NAME) -> None:
     """Write a file in one step."""
     with aside(path, flushed) as begun:
         begun.write_bytes(data)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, flushed: Flushed = Flushed.NAME) -> None:
     """Write a file of text in one step."""
-    write_bytes(path, text.encode())
-
-
-def flush(path: Path) -> None:
-    """What is in this file, or the names in this folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    write_bytes(path, text.encode(), flushed)
 
 
 @contextlib.contextmanager

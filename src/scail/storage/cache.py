@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scail.storage.atomic import ASIDE
+from scail.storage.flushing import Flushed
 from scail.storage.sealed import BrokenSeal, read_sealed, write_sealed
 
 if TYPE_CHECKING:
@@ -79,4 +80,4 @@ def keep(path: Path, content: bytes) -> None:
     """Write a file of the cache. One that cannot be written (full or read-only disk) costs time, not results."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_sealed(path, content, flushed=False)
+        write_sealed(path, content, Flushed.NOTHING)

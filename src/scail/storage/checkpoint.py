@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scail.storage.entry import Entry, clear_errors
+from scail.storage.flushing import Flushed
 from scail.storage.sealed import read_sealed, write_sealed
 
 
@@ -35,7 +36,7 @@ class Checkpoint:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in entry.tensors.items()}
         with clear_errors(self.path.parent):
             self.path.parent.mkdir(exist_ok=True)
-            write_sealed(self.path, save(tensors, {"facts": json.dumps(entry.facts)}))
+            write_sealed(self.path, save(tensors, {"facts": json.dumps(entry.facts)}), Flushed.CONTENT)
 
     def stage(self, name: str) -> Checkpoint:
         """The checkpoint of one stage of the training."""

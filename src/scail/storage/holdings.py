@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from scail.storage.atomic import ASIDE, aside_name
 from scail.storage.entry import RECORD, DamagedEntry, clear_errors, record_in
+from scail.storage.flushing import make_folder
 from scail.storage.lock import locked
 
 HOW = " with --store"
@@ -146,7 +147,7 @@ class Holdings:
     def _folder(self, name: str) -> Path:
         """A folder of the store; copies of a store may lack those that are empty."""
         folder = self.root / name
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         return folder
 
 

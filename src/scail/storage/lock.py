@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from scail.storage.atomic import ASIDE
+from scail.storage.flushing import make_folder
 
 LOCK = ".lock"
 """The lock of a folder that has no other name for it."""
@@ -60,4 +61,4 @@ def claim(
     if others and not any((folder / mark).exists() for mark in marks):
         raise error(f"{named}: {foreign.format(name=others[0])}")
     if make:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)

@@ -9,6 +9,7 @@ import hashlib
 from pathlib import Path
 
 from scail.storage.atomic import aside
+from scail.storage.flushing import Flushed
 
 _WORDS = b"scail, sha256 "
 _LINE = len(_WORDS) + 64 + 1
@@ -18,7 +19,7 @@ class BrokenSeal(ValueError):
     """The file is not what was written under its name."""
 
 
-def write_sealed(path: Path, content: bytes, flushed: bool = True) -> None:
+def write_sealed(path: Path, content: bytes, flushed: Flushed = Flushed.NAME) -> None:
     """Write a file in one step, with its checksum."""
     with aside(path, flushed) as begun, begun.open("wb") as file:
         file.write(_line(path, content))

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from scail.storage.atomic import aside, flush, write_bytes
+from scail.storage.atomic import aside, write_bytes
 from scail.storage.checkpoint import Checkpoint
 from scail.storage.entry import (
     FORMAT,
@@ -165,7 +165,6 @@ class Store(Holdings):
                 (begun / name).write_bytes(data)
             # One is there only if it was damaged, or another process has just written it: with the same content.
             self.remove(key)
-        flush(states)
 
     @contextlib.contextmanager
     def lock(self, key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:

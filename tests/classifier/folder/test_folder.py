@@ -460,7 +460,7 @@ def test_forgetting_takes_everything_of_the_class_from_the_disk(folder):
 def test_a_folder_that_cannot_be_written_is_a_clear_error(folder, monkeypatch):
     from scail.classifier.folder import write
 
-    def full(path, data, flushed=True):
+    def full(path, data, flushed=None):
         raise OSError(28, "No space left on device")
 
     before = look(folder).stamp

@@ -28,8 +28,9 @@ from scail.classifier.settings import Change
 from scail.classifier.undoing import Before
 from scail.datasets.images.on_disk import in_threads
 from scail.heads.evidence import TENSORS
-from scail.storage.atomic import flush, told, write_bytes
+from scail.storage.atomic import told, write_bytes
 from scail.storage.entry import not_finite
+from scail.storage.flushing import Flushed, flush
 
 
 def write_model(
@@ -59,15 +60,19 @@ def write_model(
             manifest = replace(manifest, before=former, gone=before.gone)
         data = to_bytes(manifest)
         flush(root)
-        write_bytes(root / MANIFEST, data)  # from here on it is the new model
+        write_bytes(root / MANIFEST, data, Flushed.CONTENT)  # from here on it is the new model
     try:
         flush(root)
     except OSError as error:
         raise FolderError(
             f"{root}: the new model is in place, but may not outlast a power failure: {told(error)}"
         ) from error
-    with contextlib.suppress(OSError):  # it is as it should be; what is left over, the next change takes away
+    try:
         sweep(root)
+    except OSError as error:
+        raise FolderError(
+            f"{root}: the new model is in place, but files that it no longer needs could not be removed: {told(error)}"
+        ) from error
     return hashlib.sha256(data).hexdigest()
 
 
@@ -149,7 +154,7 @@ def _write_named(root: Path, kind: str, ending: str, data: bytes) -> TensorFile:
     digest = hashlib.sha256(data).hexdigest()
     name = f"{kind}-{digest[:32]}.{ending}"
     if not _holds(root / name, data):
-        write_bytes(root / name, data)
+        write_bytes(root / name, data, Flushed.CONTENT)
     return TensorFile(name, digest)
 
 
@@ -186,7 +191,7 @@ def _write_pictures(root: Path, kind: str, model: Model, kept: Kept, was_read: b
         folder.mkdir(parents=True, exist_ok=True)
 
     def write(path: Path) -> None:
-        write_bytes(path, to_png(kept.images[missing[path]]), flushed=False)
+        write_bytes(path, to_png(kept.images[missing[path]]), Flushed.NOTHING)
 
     for _ in in_threads(write, [*missing], os.cpu_count() or 1):
         pass

@@ -23,6 +23,7 @@ from scail.datasets.faces.mtcnn import LEFT_OUT, Cut, FaceSettings, cut_face, lo
 from scail.datasets.images.decode import ENDINGS
 from scail.runtime.pool import map_in_order
 from scail.storage.atomic import sweep, write_bytes, write_text
+from scail.storage.flushing import Flushed
 from scail.storage.lock import LOCK, claim, locked
 
 __all__ = ["LOG", "SETTINGS", "FaceReport", "FaceSettings", "crop_faces"]
@@ -174,7 +175,7 @@ def _keep(target: Path, crop: str, picture: str, cut: Cut) -> None:
             csv.writer(file, lineterminator="\n").writerow([picture, cut.what, cut.done])
     if cut.jpeg is not None:
         (target / crop).parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(target / crop, cut.jpeg, flushed=False)
+        write_bytes(target / crop, cut.jpeg, Flushed.NOTHING)
 
 
 def _read_log(path: Path) -> _Log:

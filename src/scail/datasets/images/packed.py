@@ -22,6 +22,7 @@ from scail.datasets.dataset import Dataset, Found, Icarl, Split
 from scail.datasets.images.decode import BROKEN, MOST_BYTES, BrokenImage, open_image, open_turned
 from scail.datasets.images.on_disk import ImageTable, in_threads
 from scail.storage.atomic import write_bytes, write_text
+from scail.storage.flushing import flush
 from scail.storage.lock import claim
 from scail.storage.reading import MOST_RECORD, read_bounded, read_json, read_text, why
 from scail.storage.records import decode
@@ -57,6 +58,7 @@ def pack(
                 write_bytes(shard, _shard(split.images[rows], split.labels[rows], size, quality))
             progress(len(rows))
     (place / PLAN).replace(place / ABOUT)
+    flush(place)
 
 
 def _begin(place: Path, about: dict[str, Any]) -> None:
