@@ -5,6 +5,7 @@ Each works in the current folder, with the store, the cache and everything else 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -202,7 +203,6 @@ def _option(line: str) -> tuple[str, str]:
 
 def _grid() -> None:
     _quick_figures()
-    Path("tiny.yaml").write_text(_TINY)
     main(["grid", "tiny.yaml", "--out", "grid", "--store", "store", "--results", "kept", "--jobs", "1"])
 
 
@@ -237,9 +237,8 @@ def _kept(name: str) -> Entry:
 
 def _store() -> None:
     store = Store(Path("store"))
-    for age, name in enumerate("abcdef"):
+    for name in "abcdef":
         store.save(_kept(name))
-        os.utime(Path("store/states") / _kept(name).key, (1000 + age, 1000 + age))
     left = Path("store/states") / f".scail-{_kept('x').key}.{'1' * 32}"
     left.mkdir()
     (left / "tensors.safetensors").write_bytes(b"of a run that was killed")
@@ -247,6 +246,9 @@ def _store() -> None:
 
 
 def _gc() -> None:
+    for age, name in enumerate("abcdef"):  # who goes first
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(Path("store/states") / _kept(name).key, (1000 + age, 1000 + age))
     main(["store", "gc", "--store", "store", "--limit", "7KB"])
 
 
@@ -265,7 +267,7 @@ COMMANDS = (
     Command("server: a lesson is asked for", _taught("a+b"), _ask, _asked),
     Command("server: the lesson", _taught_and_asked, _tutor, _lesson),
     Command("run", _nothing, _run, _experiment),
-    Command("grid", _nothing, _grid, _experiment),
+    Command("grid", lambda: Path("tiny.yaml").write_text(_TINY), _grid, _experiment),
     Command("report", _run, _report, _nobody_reads, lasts=False),
     Command("store gc", _store, _gc, _states, lasts=False),
 )
@@ -277,9 +279,9 @@ _MOMENTS = {
     "changed", "seconds", "time", "created", "started", "sha256", "id", "command", "evaluation", "trained_epochs",
     "commit", "facts_sha256", "attempts", "stamp", "when",
 }  # fmt: skip
-_OF_MACHINES = re.compile(r"(.*/)?(timing\.jsonl|table\.md|cost[^/]*|tiny\.yaml)")
-# A server may be writing a job while a tutor sweeps: halves of jobs stay for an hour.
-_NOT_COMPARED = re.compile(r"cache/.*|(.*/)?(\.lock|[^/]+\.lock|events\.jsonl)|model\.serve/(.*/)?\.scail-.*")
+_OF_MACHINES = re.compile(r"(.*/)?(timing\.jsonl|table\.md|cost[^/]*)")
+# Others may be writing there without a lock: what a kill has left of jobs and reports stays for an hour.
+_NOT_COMPARED = re.compile(r"cache/.*|(.*/)?(\.lock|[^/]+\.lock|events\.jsonl)|(model\.serve|report)/(.*/)?\.scail-.*")
 _NAMES = re.compile(r"(?<=jobs/)[0-9a-f]{24}|(?<=reports/)[0-9a-f]{64}")
 
 

@@ -104,7 +104,7 @@ def watched(folder: Path, work: Callable[[], object], answer: Answer | None = No
         _carry_out(folder, work, theirs if answer else None, writer)
     theirs.close()
     os.close(writer)
-    operations = list[Operation]()
+    operations, failed = list[Operation](), list[Operation]()
     late = time.monotonic() + _SECONDS
     said = list[bytes]()
     listener = socket.recv_fds(ours, 1, 1)[1][0] if answer else None
@@ -127,7 +127,7 @@ def watched(folder: Path, work: Callable[[], object], answer: Answer | None = No
                     continue
             elif event & select.POLLIN:
                 assert answer is not None
-                _answered(end, child, places, operations, answer)
+                _answered(end, child, places, operations, failed, answer)
                 continue
             poll.unregister(end)
             open_ends.discard(end)
@@ -200,7 +200,9 @@ def _filtered() -> int:
     return int(listener)
 
 
-def _answered(listener: int, child: int, places: _Places, operations: list[Operation], answer: Answer) -> None:
+def _answered(
+    listener: int, child: int, places: _Places, operations: list[Operation], failed: list[Operation], answer: Answer
+) -> None:
     """One call that waits: it goes on, fails, or its process is killed."""
     call = bytearray(80)
     try:
@@ -211,9 +213,8 @@ def _answered(listener: int, child: int, places: _Places, operations: list[Opera
     error = 0
     operation = places.operation(task, _CALLS[number], arguments)
     if operation is not None:
-        error = answer(len(operations), operation)
-        if not error:
-            operations.append(operation)
+        error = answer(len(operations) + len(failed), operation)
+        (failed if error else operations).append(operation)
     if error == KILL:
         os.kill(child, signal.SIGKILL)
         return

@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -138,10 +138,10 @@ class Trial:
             code = _carried_out(self.command.work)
         done = found == self._meaning_after and self.command.done in said.getvalue()
         assert not code or done, f"the same command again ends with {code}: {said.getvalue()}"
-        assert self.command.meaning() == self._meaning_after, "repeated, it gives something else"
+        again = self.command.meaning()
+        assert again == self._meaning_after, f"repeated, it gives something else: {_differing(again, self._meaning_after)}"
         now = content(tree_of(Path()))
-        differ = [path for path in now.keys() | self._content.keys() if now.get(path) != self._content.get(path)]
-        assert not differ, f"repeated, these files are different: {sorted(differ)}"
+        assert now == self._content, f"repeated, these files are different: {_differing(now, self._content)}"
 
     def _told(self, one: Try, what: str) -> str:
         where = "after the last operation"
@@ -150,6 +150,13 @@ class Trial:
             where = f"before operation {one.number}, {operation.kind} {operation.path} {operation.to}".rstrip()
         how = f" ({one.how})" if one.how else ""
         return f"{self.command.name}: {one.kind} {where}{how}: {what.strip()[-2000:]}"
+
+
+def _differing(now: object, expected: object) -> object:
+    """The files that differ."""
+    if not (isinstance(now, dict) and isinstance(expected, dict)):
+        return now
+    return sorted(path for path in now.keys() | expected.keys() if now.get(path) != expected.get(path))
 
 
 def _happens(one: Try, number: int, operation: Operation) -> int:
@@ -170,7 +177,7 @@ def _carried_out(work: object) -> int:
 
 @dataclass
 class Count:
-    """What came of the tries of a command."""
+    """What came of the tries of one kind of a command."""
 
     command: str
     operations: int
@@ -179,15 +186,17 @@ class Count:
     failures: list[str]
 
 
-def count(number: int, kind: Kind, most: int | None = None) -> Count:
-    """All tries of this kind of a command; or at most so many, evenly spread."""
+def count(number: int, kinds: Sequence[Kind] = KINDS, most: int | None = None) -> list[Count]:
+    """All tries of these kinds of a command; or at most so many of each, evenly spread."""
     command = COMMANDS[number]
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="scail-crash-", dir=_quick_place()) as place:
-        trial = Trial(command, Path(place))
-        tries = spread(trial.tries(kind), most)
-        failures = [told for one in tries if (told := trial.fails(one)) is not None]
-        return Count(command.name, len(trial.operations), kind, len(tries), failures)
+        trial, found = Trial(command, Path(place)), list[Count]()
+        for kind in kinds:
+            tries = spread(trial.tries(kind), most)
+            failures = [told for one in tries if (told := trial.fails(one)) is not None]
+            found.append(Count(command.name, len(trial.operations), kind, len(tries), failures))
+        return found
 
 
 def spread(tries: list[Try], most: int | None) -> list[Try]:

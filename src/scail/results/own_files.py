@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scail.results.marks import RUN, is_run
+from scail.storage.atomic import ASIDE
 from scail.storage.lock import LOCK
 
 FINISHED = ("table.md", "summary.json", "report.html")
@@ -55,15 +56,18 @@ def clear(folder: Path, logs: bool) -> None:
 
 
 def own_files(folder: Path, logs: bool = True) -> Iterator[Path]:
-    """What a run has written into its folder, beside its configuration and its lines; links are not followed."""
+    """What a run has written into its folder, beside its configuration and its lines, and halves that a kill has left.
+
+    Links are not followed.
+    """
     yield from (path for name in FINISHED if (path := folder / name).is_file())
     for name, patterns in _BELOW.items():
         if name == "logs" and not logs:
             continue
         for path in _files_in(folder / name):
             inner = path.relative_to(folder / name).as_posix()
-            own = any(re.fullmatch(pattern, inner) for pattern in patterns)
-            if own and (name != "confusion" or _has_states(path)):
+            own = any(re.fullmatch(pattern, inner) for pattern in patterns) or bool(ASIDE.fullmatch(path.name))
+            if own and (path.suffix != ".npz" or _has_states(path)):
                 yield path
 
 

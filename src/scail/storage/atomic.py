@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,8 +96,11 @@ def told(error: OSError) -> str:
     return f"{place}{error.strerror or error}" + (f"; {what}, then give the same command again" if what else "")
 
 
-def sweep(folder: Path) -> None:
-    """Remove what processes that died were writing here. Hold the folder's lock: nobody else is writing."""
+def sweep(folder: Path, after: float = 0.0) -> None:
+    """Remove what processes that died were writing here, where it was not touched for so many seconds.
+
+    Without them, hold the folder's lock: nobody else is writing.
+    """
     for path in [*folder.iterdir()]:
-        if ASIDE.fullmatch(path.name):
+        if ASIDE.fullmatch(path.name) and (not after or time.time() - path.lstat().st_mtime > after):
             path.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ A power failure keeps what was flushed, and of all else whatever it likes. A fil
 folder that is flushed has its names. So the order is always: content, then the name, then whatever counts on them.
 
     model       pictures, their folders, numbers, answer, the folder; then manifest.json, and the folder again
-    state       its files, their names; then its folder, by its name in states/
+    state       its files, their names; then its folder, by its name in states/. One that goes: first its name
     run         nothing is flushed while it runs: the store has what is dear. At its end all of it, table.md last
     grid        as its runs; grid.json before them
     kept        a configuration's file, whole, then its name

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from scail.storage.atomic import ASIDE, aside_name
 from scail.storage.entry import RECORD, DamagedEntry, clear_errors, record_in
-from scail.storage.flushing import make_folder
+from scail.storage.flushing import flush, make_folder
 from scail.storage.lock import locked
 
 HOW = " with --store"
@@ -90,6 +90,7 @@ class Holdings:
         away = aside_name(folder)
         with clear_errors(self.root, HOW), contextlib.suppress(FileNotFoundError):
             folder.rename(away)
+            flush(folder.parent)  # else a power failure could bring it back without its files
             _delete(away)
 
     def shrink(self, limit: int, keep: str = "") -> list[Holding]:
@@ -139,6 +140,7 @@ class Holdings:
                 except _Alive:
                     return False
                 _delete(one.path)
+                flush(one.path.parent)
         return True
 
     def _lock_of(self, key: str) -> Path:
