@@ -91,9 +91,10 @@ def hold_out(
     if count < 1:
         raise ValueError(f"{count} test images a class: expected at least 1")
     if short := [name for name, paths in paths_by_class.items() if len(paths) <= count]:
+        found = len(paths_by_class[short[0]])
         raise ValueError(
-            f"{where}: class {short[0]!r} has {len(paths_by_class[short[0]])} image(s), expected at least {count + 1}: {count} "
-            f"to test and one to train ({len(short)} of {len(paths_by_class)} classes have too few); add images, "
+            f"{where}: class {short[0]!r} has {found} image(s), expected at least {count + 1}: {count} to test "
+            f"and one to train ({len(short)} of {len(paths_by_class)} classes have too few); add images, "
             "or take fewer classes (`scail run --classes N`)"
         )
     train, test = Part(), Part()
