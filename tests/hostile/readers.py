@@ -393,25 +393,23 @@ def read_weights(folder: Path) -> Any:
 def _entry() -> Any:
     from scail.storage.entry import Entry
 
-    return Entry({"weight": torch.arange(12.0).reshape(3, 4), "label": torch.arange(3)}, {"kind": "state", "state": 1})
+    facts = {"kind": "state", "state": 1, "made_from": {"a": 1}}
+    return Entry({"weight": torch.arange(12.0).reshape(3, 4), "label": torch.arange(3)}, facts)
 
 
 def make_store(folder: Path) -> list[Path]:
-    from scail.storage.entry import key_of
     from scail.storage.store import Store
 
-    entry = _entry()
-    Store(folder).save(key_of({"a": 1}), entry)
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    Store(folder).save(_entry())
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
 
 
 def read_store(folder: Path) -> Any:
-    from scail.storage.entry import key_of
     from scail.storage.store import Store
 
     store = Store(folder)
     store.listing()
-    entry = store.load(key_of({"a": 1}))
+    entry = store.load(_entry().key)
     return entry and ({name: tensor.tolist() for name, tensor in entry.tensors.items()}, entry.facts)
 
 

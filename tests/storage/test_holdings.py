@@ -12,6 +12,7 @@ import pytest
 
 from scail.storage.entry import DamagedEntry, StoreError
 from scail.storage.store import Store
+from scail.storage.tensor_file import read_tensor_file
 from tests.forked import Forked
 from tests.storage.stored import entry, key, read_only, without_privileges, writable
 
@@ -227,16 +228,16 @@ def test_a_state_that_is_replaced_while_it_is_read_is_no_damage(store_dir, monke
     """Another process takes it away and makes it again between the reading of its two files."""
     store, replaced = Store(store_dir), list[bool]()
     store.save(entry(1.0))
-    real = Path.read_bytes
+    real = read_tensor_file
 
     def meanwhile(path: Path) -> bytes:
         data = real(path)
-        if path.name == "tensors.safetensors" and not replaced:
+        if not replaced:
             replaced.append(True)
             store.save(entry(2.0))
         return data
 
-    monkeypatch.setattr(Path, "read_bytes", meanwhile)
+    monkeypatch.setattr("scail.storage.store.read_tensor_file", meanwhile)
     assert store.load(key()).facts["value"] == 2.0 and replaced
     replaced.clear()
     monkeypatch.setattr(store, "save", lambda made: store.remove(made.key))
@@ -250,6 +251,6 @@ def test_a_state_without_rights_is_damage_not_a_traceback(store_dir, monkeypatch
     def refuse(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("scail.storage.store.read_tensor_file", refuse)
     with pytest.raises(DamagedEntry, match=r"tensors\.safetensors: Permission denied"):
         store.load(key())

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from scail.benchmark.point import Point, check_count
+from scail.config import Experiment
 from scail.config.options import CommandOptions, DeviceOptions, RunOptions, experiment_of
 from scail.storage.plain_yaml import read_yaml
 from scail.storage.reading import MIB, read_text
@@ -51,7 +52,14 @@ def file_grid(path: Path, options: Mapping[str, object]) -> list[Point]:
     for values in product(*given.values()):
         one = dict(zip(given, values, strict=True))
         found.setdefault(options_of(one, f"{path}: "), {key.rstrip("_"): _slug(one[key]) for key in varying})
-    return [Point(experiment_of(of), varying=names) for of, names in found.items()]
+    return [Point(_experiment(path, of), varying=names) for of, names in found.items()]
+
+
+def _experiment(path: Path, of: RunOptions) -> Experiment:
+    try:
+        return experiment_of(of)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def read_grid_file(path: Path) -> dict[str, list[object]]:

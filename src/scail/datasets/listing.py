@@ -80,7 +80,9 @@ def found_of(listing: Listing, size: int, workers: int) -> Found:
     return Found(listing.name, listing.class_names, *parts, listing.split, listing.icarl, listing.notes)
 
 
-def hold_out(paths_by_class: Mapping[str, Sequence[str]], count: int, seed: int) -> tuple[Part, Part]:
+def hold_out(
+    paths_by_class: Mapping[str, Sequence[str]], count: int, seed: int, where: str = "data set"
+) -> tuple[Part, Part]:
     """Training and test files: `count` test images a class, drawn by seed. Labels are as the classes are given.
 
     The draw goes by class name and file names alone: neither the order of a directory, nor where it is, nor which
@@ -89,9 +91,10 @@ def hold_out(paths_by_class: Mapping[str, Sequence[str]], count: int, seed: int)
     if count < 1:
         raise ValueError(f"{count} test images a class: expected at least 1")
     if short := [name for name, paths in paths_by_class.items() if len(paths) <= count]:
+        found = len(paths_by_class[short[0]])
         raise ValueError(
-            f"class {short[0]!r} has {len(paths_by_class[short[0]])} image(s), expected at least {count + 1}: {count} "
-            f"to test and one to train ({len(short)} of {len(paths_by_class)} classes have too few); add images, "
+            f"{where}: class {short[0]!r} has {found} image(s), expected at least {count + 1}: {count} to test "
+            f"and one to train ({len(short)} of {len(paths_by_class)} classes have too few); add images, "
             "or take fewer classes (`scail run --classes N`)"
         )
     train, test = Part(), Part()
@@ -162,7 +165,7 @@ def read_manifest(path: Path | str, root: Path | str | None = None) -> Listing:
         if header["icarl"] not in get_args(Icarl):
             raise ValueError(f"{path}: icarl is {header['icarl']!r}, expected {', '.join(get_args(Icarl))}")
         place = Path(root or header["root"])
-        if not place.is_dir():
+        if not os.path.isdir(place):  # noqa: PTH112  # a name that no folder can have is none
             raise ValueError(f"{path}: its root folder {place} does not exist; correct the line '# root: ...'")
         parts = _parts_of(read_rows(file, path, lines), header["classes"], place.absolute())
     facts = header["split"], header["icarl"], tuple(header["notes"])

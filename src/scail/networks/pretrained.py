@@ -17,6 +17,8 @@ from scail.networks.efficientnet_lite import lite_name
 from scail.networks.network import Network, blank_network, create_network, network_names
 from scail.runtime.seeds import generator_for
 from scail.storage.entry import not_finite
+from scail.storage.reading import why
+from scail.storage.tensor_file import read_tensor_file
 
 PRETRAINED = "pretrained"
 """In place of a file: the weights that a package, or timm, has for this network."""
@@ -40,6 +42,7 @@ _PACKAGED = {  # network: package, file in it, the file's sha256
 _PACKAGED_INPUT = (127.0, 128.0)  # mean and deviation of each channel behind these weights
 _DEPENDENCY = "efficientnet-lite0"  # its weights come with scail; those of the others with an extra
 _IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  # mean and deviation behind torchvision's weights
+_OTHERS = "other kinds can hold code and are not read"
 _LARGE = 64  # pixels: larger images get the network with the large stem
 _MANY = 20_000  # images: as many are worth a deeper network on a CPU
 
@@ -158,9 +161,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         found = load(_bytes_of(path))
     except SafetensorError as error:
-        raise ValueError(
-            f"backbone weights {path}: not a safetensors file ({error}); other kinds can hold code and are not read"
-        ) from error
+        raise ValueError(f"backbone weights {path}: not a safetensors file ({why(error)}); {_OTHERS}") from error
     if spoiled := not_finite(found):
         raise ValueError(
             f"backbone weights {path}: {spoiled!r} has numbers that are NaN or infinite; give the weights of a "
@@ -173,9 +174,11 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 def _bytes_of(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_tensor_file(path)
     except OSError as error:
         raise ValueError(f"backbone weights {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ValueError(f"backbone weights {path}: {error}; {_OTHERS}") from error
 
 
 def _own_name(key: str) -> str:

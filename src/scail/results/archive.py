@@ -11,13 +11,14 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from scail.config import ASKED, WAY, Experiment, names_with, schedule_names, schedules_in, settings_of
-from scail.results.row import Row, row_from
-from scail.results.run_directory import read_lines
+from scail.results.kept_record import EACH, read_configuration, read_parts
+from scail.results.row import Row
+from scail.results.run_record import check
 from scail.storage.atomic import sweep, told, write_text
 from scail.storage.flushing import make_folder
 from scail.storage.lock import LOCK, locked
@@ -51,7 +52,15 @@ class Contribution:
 
     def used_by(self, trainer: str) -> tuple[str, ...]:
         """The schedules that this trainer used: no other makes a difference to its rows."""
-        return schedule_names({**_USED_IN_0_1, **self.made.get("used", {})}[trainer])
+        return schedule_names(self._used()[trainer])
+
+    def check_used(self, path: Path, trainer: str) -> None:
+        """An error if the file does not say what this trainer used."""
+        known = trainer in self._used() and self.made["schedules"].keys() >= set(self.used_by(trainer))
+        check(path, known, f"schedules of {trainer}")
+
+    def _used(self) -> dict[str, Sequence[str]]:
+        return {**_USED_IN_0_1, **self.made.get("used", {})}
 
 
 @dataclass(frozen=True)
@@ -146,7 +155,7 @@ class Archive:
         self._alike = dict[str, list[Path]]()
         """Configurations that differ in Z and B only: they have the same Full."""
         for path in sorted(self.folder.glob("*.jsonl")):
-            configuration = json.loads(_first_line(path))
+            configuration = read_configuration(path)
             self._files.setdefault(configuration["key"], []).append(path)
             self._alike.setdefault(_beside_states_and_memory(configuration), []).append(path)
 
@@ -276,16 +285,6 @@ def _beside_states_and_memory(configuration: Mapping[str, Any]) -> str:
     return json.dumps(rest, sort_keys=True)
 
 
-def _first_line(path: Path) -> str:
-    with path.open(encoding="utf-8") as file:
-        line = file.readline()
-    try:
-        json.loads(line)["key"]
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path}: not a file of results; expected a configuration in its first line") from None
-    return line
-
-
 def _lines(kept: Measurements) -> Iterable[str]:
     yield json.dumps(kept.configuration, ensure_ascii=False) + "\n"
     for part in kept.parts:
@@ -305,18 +304,7 @@ def _folded(rows: Sequence[Row]) -> dict[str, Any]:
     """All states of a method in one record: what they have in common once, the rest as lists. Numbers to 4 decimals."""
     records = [{n: _rounded(v) for n, v in asdict(row).items() if n not in ("provenance", "seed")} for row in rows]
     common = {n: v for n, v in records[0].items() if n != "state" and all(record[n] == v for record in records)}
-    return {**common, _EACH: {n: [record[n] for record in records] for n in records[0] if n not in common}}
-
-
-def _unfolded(record: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """One record for each state; of version 0.1, which wrote them so, the record itself."""
-    if _EACH not in record:
-        return [dict(record)]
-    common, each = {n: v for n, v in record.items() if n != _EACH}, record[_EACH]
-    return [{**common, **dict(zip(each, values, strict=True))} for values in zip(*each.values(), strict=True)]
-
-
-_EACH = "states"
+    return {**common, EACH: {n: [record[n] for record in records] for n in records[0] if n not in common}}
 
 
 def _rounded(value: Any) -> Any:
@@ -327,16 +315,9 @@ def _rounded(value: Any) -> Any:
 
 def read_measurements(path: Path) -> Measurements:
     """One file, whole."""
-    names = {field.name for field in fields(Row)}
-    try:
-        configuration, *records = read_lines(path)
-        seed, parts = configuration["experiment"]["seed"], list[Contribution]()
-        for record in records:
-            if "made" in record:
-                parts.append(Contribution({**record["made"], "schedules": dict(record["made"]["schedules"])}, []))
-            for values in () if "made" in record else _unfolded(record):
-                known = {name: value for name, value in values.items() if name in names}
-                parts[-1].rows.append(row_from({**known, "seed": seed, "provenance": parts[-1].made["provenance"]}))
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"{path}: not a file of results ({type(error).__name__}: {error})") from error
-    return Measurements(configuration, parts)
+    configuration, parts = read_parts(path)
+    found = [Contribution({**made, "schedules": dict(made["schedules"])}, rows) for made, rows in parts]
+    for part in found:
+        for trainer in {row.trainer for row in part.rows}:
+            part.check_used(path, trainer)
+    return Measurements(configuration, found)

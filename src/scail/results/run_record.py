@@ -180,12 +180,12 @@ def read_config(run: Path) -> dict[str, Any]:
     """`config.json` of a run."""
     place = run / RUN
     config: dict[str, Any] = decode(_ConfigRecord, read_json(place), str(place))
-    _check(place, all(isinstance(of, dict) for of in schedules_in(config["experiment"]).values()), "schedules")
+    check(place, all(isinstance(of, dict) for of in schedules_in(config["experiment"]).values()), "schedules")
     sizes, data = config["state_sizes"], config["dataset"]
-    _check(place, sizes and min(sizes) > 0 and sum(sizes) == len(config["class_order"]), "state_sizes")
-    _check(place, len(set(config["class_order"])) == len(config["class_order"]), "class_order")
-    _check(place, data["train_images"] > 0 and data["test_images"] > 0 and data["shape"], "dataset")
-    _check(place, config["memory"] >= 0 and config["experiment"]["seed"] >= 0, "memory or seed")
+    check(place, sizes and min(sizes) > 0 and sum(sizes) == len(config["class_order"]), "state_sizes")
+    check(place, len(set(config["class_order"])) == len(config["class_order"]), "class_order")
+    check(place, data["train_images"] > 0 and data["test_images"] > 0 and data["shape"], "dataset")
+    check(place, config["memory"] >= 0 and config["experiment"]["seed"] >= 0, "memory or seed")
     return config
 
 
@@ -205,7 +205,7 @@ def _grid_record(grid: Path, kind: Any) -> dict[str, Any]:
     place = grid / GRID
     record: dict[str, Any] = decode(kind, read_json(place), str(place))
     for cell in record["cells"]:
-        _check(place, _NAME.fullmatch(cell["folder"]) and cell["folder"].strip("."), f"folder {cell['folder']!r:.60}")
+        check(place, _NAME.fullmatch(cell["folder"]) and cell["folder"].strip("."), f"folder {cell['folder']!r:.60}")
     return record
 
 
@@ -216,16 +216,16 @@ def read_summary(run: Path, states: int | None = None) -> dict[str, Any]:
     for record in summary["methods"]:
         _check_names(place, record)
         count = len(record["per_state"])
-        _check(place, record["label"] and count and states in (None, count), "per_state")
-        _check(place, all(map(_is_accuracy, (record, *record["per_state"]))), "accuracies")
+        check(place, record["label"] and count and states in (None, count), "per_state")
+        check(place, all(map(_is_accuracy, (record, *record["per_state"]))), "accuracies")
         for n, of in enumerate(record["per_state"]):
-            _check(place, of["state"] == n and of["classes"] > 0, "per_state")
-            _check(place, of.get("by_state") is None or len(of["by_state"]) == n + 1, "by_state")
+            check(place, of["state"] == n and of["classes"] > 0, "per_state")
+            check(place, of.get("by_state") is None or len(of["by_state"]) == n + 1, "by_state")
             _check_numbers(place, of)
         _check_numbers(place, record)
         _check_cost(place, record.get("cost"))
     if summary["full"] is not None:
-        _check(place, _is_accuracy(summary["full"]), "full")
+        check(place, _is_accuracy(summary["full"]), "full")
         _check_cost(place, summary["full"].get("cost"))
     return summary
 
@@ -238,7 +238,7 @@ def _check_numbers(place: Path, record: Mapping[str, Any]) -> None:
 
 def _check_cost(place: Path, cost: Mapping[str, float | None] | None) -> None:
     """Of what was counted all is there; seconds may not be known."""
-    _check(place, not cost or (cost.keys() >= COST_TITLES.keys() and all(cost[n] is not None for n in COSTS)), "cost")
+    check(place, not cost or (cost.keys() >= COST_TITLES.keys() and all(cost[n] is not None for n in COSTS)), "cost")
 
 
 def _is_accuracy(record: Mapping[str, float]) -> bool:
@@ -253,19 +253,20 @@ def read_rows(run: Path, states: int) -> list[Row]:
             row = row_from(record)
         except ValueError as error:
             raise ValueError(f"{place}, line {number}: {error}") from None
-        _check_row(f"{place}, line {number}", row, states)
+        check_row(f"{place}, line {number}", row, states)
         found.append(row)
     return found
 
 
-def _check_row(place: str, row: Row, states: int) -> None:
+def check_row(place: str, row: Row, states: int) -> None:
+    """An error if this is no row of a run with so many states."""
     _check_names(place, vars(row))
-    _check(place, 0 <= row.state < states and row.classes > 0 and row.test_images > 0, "state")
-    _check(place, 0 <= row.top1 <= 100 and 0 <= row.top5 <= 100, "accuracies")
-    _check(place, row.errors.keys() == set(ERROR_KINDS) and min(row.errors.values()) >= 0, "errors")
-    _check(place, len(row.past_errors_by_origin) == row.state and row.scores.keys() >= {"past", "new"}, "origins")
-    _check(place, len(row.correct_by_state or ()) == len(row.images_by_state or ()), "correct_by_state")
-    _check(place, row.cost is None or row.cost.keys() >= set(COSTS), "cost")
+    check(place, 0 <= row.state < states and row.classes > 0 and row.test_images > 0, "state")
+    check(place, 0 <= row.top1 <= 100 and 0 <= row.top5 <= 100, "accuracies")
+    check(place, row.errors.keys() == set(ERROR_KINDS) and min(row.errors.values()) >= 0, "errors")
+    check(place, len(row.past_errors_by_origin) == row.state and row.scores.keys() >= {"past", "new"}, "origins")
+    check(place, len(row.correct_by_state or ()) == len(row.images_by_state or ()), "correct_by_state")
+    check(place, row.cost is None or row.cost.keys() >= set(COSTS), "cost")
 
 
 def read_of_trajectories(run: Path, name: str, titles: Mapping[tuple[str, str | None], str]) -> list[dict[str, Any]]:
@@ -276,9 +277,9 @@ def read_of_trajectories(run: Path, name: str, titles: Mapping[tuple[str, str | 
     for number, record in enumerate(read_json_lines(place) if place.exists() else (), 1):
         one: dict[str, Any] = decode(kind, record, f"{place}, line {number}")
         _check_names(place, one)
-        _check(place, one["state"] >= 0, "state")
-        _check(place, all(len(pair) == 2 for pair in one.get("kept", ())), "kept")
-        _check(place, "ranked" not in one or _is_ranked(one["ranked"]), "ranked")
+        check(place, one["state"] >= 0, "state")
+        check(place, all(len(pair) == 2 for pair in one.get("kept", ())), "kept")
+        check(place, "ranked" not in one or _is_ranked(one["ranked"]), "ranked")
         one["title"] = titles.get((one["trainer"], one["select"]), one["trainer"])
         found.append(one)
     return found
@@ -294,9 +295,10 @@ def _check_names(place: Path | str, record: Mapping[str, Any]) -> None:
     """They stand in names of files."""
     for name in ("method", "trainer", "select"):
         value = record.get(name)
-        _check(place, value is None or _NAME.fullmatch(value), f"{name} {value!r:.60}")
+        check(place, value is None or _NAME.fullmatch(value), f"{name} {value!r:.60}")
 
 
-def _check(place: Path | str, sound: object, what: str) -> None:
+def check(place: Path | str, sound: object, what: str) -> None:
+    """An error that begins with the place, unless it is sound."""
     if not sound:
         raise ValueError(f"{place}: {what}: not as a run writes it")

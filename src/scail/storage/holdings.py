@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scail.storage.atomic import ASIDE, aside_name
-from scail.storage.entry import RECORD, DamagedEntry, clear_errors, record_in
+from scail.storage.entry import RECORD, clear_errors, record_in
 from scail.storage.flushing import flush, make_folder
 from scail.storage.lock import locked
+from scail.storage.reading import MOST_RECORD, read_bounded
 
 HOW = " with --store"
 """How another place is chosen, for errors."""
@@ -188,8 +189,8 @@ def _look(path: Path, kind: Kind, key: str) -> Holding | None:
 def _with_facts(one: Holding) -> StoredEntry:
     path = one.path / RECORD
     try:
-        record = record_in(path.read_bytes(), str(path))
-    except (OSError, DamagedEntry):
+        record = record_in(read_bounded(path, MOST_RECORD), str(path))
+    except (OSError, ValueError):
         record = {}
     facts, created = record.get("facts"), record.get("created")
     facts = facts if isinstance(facts, dict) and isinstance(facts.get("made_from", {}), dict) else {}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 MIB = 2**20
 MOST_RECORD = 64 * MIB
@@ -36,8 +38,9 @@ def why(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def read_bounded(path: Path, most: int) -> bytes:
-    """What is in a plain file of at most so many bytes. OSError where it cannot be read; a pipe is never waited for."""
+@contextlib.contextmanager
+def opened_plain(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
+    """A plain file of at most so many bytes, and its size. OSError where it cannot be read; no pipe is waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -45,7 +48,13 @@ def read_bounded(path: Path, most: int) -> bytes:
             raise ValueError(f"{path}: not a plain file")
         if status.st_size > most:
             raise ValueError(f"{path}: {size_text(status.st_size)}, expected at most {size_text(most)}")
-        data = file.read(status.st_size + 1)  # not `most`: so much would be set aside
+        yield file, status.st_size
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """What is in it. OSError where it cannot be read."""
+    with opened_plain(path, most) as (file, size):
+        data = file.read(size + 1)  # not `most`: so much would be set aside
     if len(data) > most:
         raise ValueError(f"{path}: grows while it is read; expected at most {size_text(most)}")
     return data

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from scail.storage.atomic import aside
 from scail.storage.flushing import Flushed
+from scail.storage.reading import opened_plain
 
 _WORDS = b"scail, sha256 "
 _LINE = len(_WORDS) + 64 + 1
+_MOST = 64 * 2**30
 
 
 class BrokenSeal(ValueError):
@@ -28,8 +30,12 @@ def write_sealed(path: Path, content: bytes, flushed: Flushed = Flushed.NAME) ->
 
 def read_sealed(path: Path) -> bytes:
     """The content, as it was written. Raises `BrokenSeal`, also of a file that has no checksum."""
-    with path.open("rb") as file:
-        line, content = file.read(_LINE), file.read()
+    try:
+        with opened_plain(path, _MOST) as (file, _):
+            line = file.read(_LINE)
+            content = file.read() if line.startswith(_WORDS) else b""
+    except ValueError as error:
+        raise BrokenSeal(str(error)) from None
     if line != _line(path, content):
         raise BrokenSeal(f"{path}: checksum does not match")
     return content

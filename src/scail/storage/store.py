@@ -29,6 +29,8 @@ from scail.storage.entry import (
 )  # fmt: skip
 from scail.storage.holdings import HOW, LOCKS, MARK, STATES, UNFINISHED, Holdings
 from scail.storage.lock import claim, locked
+from scail.storage.reading import MOST_RECORD, read_bounded
+from scail.storage.tensor_file import read_tensor_file
 
 _DEFAULT_LIMIT = "50GB"
 _FORMAT_KEY = "scail store, format"
@@ -195,7 +197,10 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 def _read(folder: Path) -> dict[str, bytes]:
     try:
-        return {name: (folder / name).read_bytes() for name in (TENSORS, RECORD)}
+        record = read_bounded(folder / RECORD, MOST_RECORD)
+        return {TENSORS: read_tensor_file(folder / TENSORS), RECORD: record}
+    except ValueError as error:
+        raise DamagedEntry(f"{folder}: {str(error).removeprefix(f'{folder}: ')}") from error
     except OSError as error:
         raise DamagedEntry(f"{folder}: {error.filename}: {error.strerror or error}") from error
 

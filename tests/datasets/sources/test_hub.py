@@ -199,7 +199,7 @@ def test_nothing_in_an_archive_is_run(tmp_path):
         def __reduce__(self):
             return Path.touch, (tmp_path / "was run",)
 
-    with pytest.raises(ValueError, match=r"cifar-100-python/train: not a file of CIFAR-100 \(asks for pathlib"):
+    with pytest.raises(ValueError, match=r"cifar-100-python/train: not a file of CIFAR-100 \(asks for 'pathlib"):
         read_original("cifar-100-python/train", pickle.dumps({b"data": Harmful()}), {})
     assert not (tmp_path / "was run").exists()
     for content in (b"", b"no pickle", pickle.dumps([1, 2])):

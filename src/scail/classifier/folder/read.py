@@ -29,6 +29,7 @@ from scail.moments import Moments
 from scail.networks.int8 import check_int8_graph
 from scail.networks.network import Network, classes_of, network_from
 from scail.storage.entry import not_finite
+from scail.storage.tensor_file import check_head
 from scail.training.trainer import check_shapes
 
 _MOST_TENSORS = 16 * 2**30
@@ -164,7 +165,7 @@ def tensors_in(root: Path, file: TensorFile) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    data = read_checked(root, file.name, file.sha256, _MOST_TENSORS)
+    data = read_checked(root, file.name, file.sha256, _MOST_TENSORS, check_head)
     try:
         tensors = load(data)
     except SafetensorError as error:

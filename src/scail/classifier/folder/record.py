@@ -8,9 +8,9 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 MANIFEST = "manifest.json"
 TENSOR_FILE = re.compile(r"(network|evidence|features)-[0-9a-f]{32}\.safetensors|(answer|int8)-[0-9a-f]{32}\.onnx")
@@ -25,6 +25,7 @@ TRIES = 20
 """A reader that meets so many changes of the folder in a row gives up."""
 _READ = (1, 2)  # formats that this scail reads; 1 is that of version 0.1
 _MOST_BYTES = 256 * 2**20
+_LARGE = 64 * 2**20
 
 
 class FolderError(ValueError):
@@ -73,8 +74,11 @@ def digest_of_record(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def read_inside(root: Path, name: str, most: int) -> bytes:
-    """A file of the folder, of at most so many bytes. A symbolic link anywhere on the way is refused."""
+def read_inside(root: Path, name: str, most: int, look: Callable[[BinaryIO, int], None] | None = None) -> bytes:
+    """A file of the folder, of at most so many bytes. A symbolic link anywhere on the way is refused.
+
+    `look` may raise when it has seen the open file and its size; it leaves it at its beginning.
+    """
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in name.split("/")[:-1]:
@@ -93,12 +97,32 @@ def read_inside(root: Path, name: str, most: int) -> bytes:
         status = os.fstat(opened.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             raise FolderError(f"{root / name}: {status.st_size} bytes, expected a plain file of at most {most}")
+        if look is not None:
+            look(opened, status.st_size)
         return opened.read(status.st_size + 1)  # not `most`: so much would be set aside
 
 
-def read_checked(root: Path, name: str, sha256: str, most: int) -> bytes:
-    """A file of the folder, with this checksum."""
-    data = read_inside(root, name, most)
+def read_checked(
+    root: Path, name: str, sha256: str, most: int, head: Callable[[BinaryIO, int], None] | None = None
+) -> bytes:
+    """A file of the folder, with this checksum. A large one that has another is never held in memory.
+
+    `head` raises ValueError where the file's beginning does not fit its size.
+    """
+    wrong = DamagedModel(f"{root / name}: checksum does not match; restore it from a copy")
+
+    def look(file: BinaryIO, size: int) -> None:
+        try:
+            if head is not None:
+                head(file, size)
+        except ValueError as error:
+            raise DamagedModel(f"{root / name}: {error}; restore it from a copy") from None
+        if size > _LARGE:
+            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+                raise wrong
+            file.seek(0)
+
+    data = read_inside(root, name, most, look)
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise DamagedModel(f"{root / name}: checksum does not match; restore it from a copy")
+        raise wrong
     return data

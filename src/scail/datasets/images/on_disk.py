@@ -35,6 +35,8 @@ class ImageTable:
     size: int
     workers: int
     """Threads that decode."""
+    place: str = ""
+    """Where the table is, for errors about its rows."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -65,7 +67,8 @@ class ImageTable:
             return read_region(file, choose, size or self.size)
         except BrokenImage as error:
             if isinstance(file, bytes):
-                raise BrokenImage(f"row {int(self.rows[i])}: {error}") from error
+                where = f"{self.place}, " if self.place else ""
+                raise BrokenImage(f"{where}row {int(self.rows[i])}: {error}") from error
             raise
 
     def in_memory(self) -> Tensor:

@@ -164,4 +164,5 @@ def _mapped(folder: Path, part: str, count: int, classes: int, size: int, worker
         raise ValueError(f"{folder}: {len(table)} {part} images, expected {count}; prepare it again in a new folder")
     if count and not 0 <= int(found.min()) <= int(found.max()) < classes:
         raise ValueError(f"{folder}: {part} has labels of classes that there are not; prepare it again")
-    return Split(ImageTable(images, stamps.to_numpy().astype(np.uint64), torch.arange(count), size, workers), found)
+    rows, where = torch.arange(count), f"{folder}, {part}"
+    return Split(ImageTable(images, stamps.to_numpy().astype(np.uint64), rows, size, workers, where), found)

@@ -78,7 +78,8 @@ def _split(place: str, content: bytes, classes: int, size: int, workers: int) ->
     column = pyarrow.StructArray.from_arrays(
         [pyarrow.array(images, pyarrow.large_binary()), pyarrow.nulls(len(images), pyarrow.string())], ["bytes", "path"]
     )
-    return Split(table_of_column(pyarrow.chunked_array([column]), size, workers), torch.tensor(labels).long())
+    table = table_of_column(pyarrow.chunked_array([column]), size, workers, place)
+    return Split(table, torch.tensor(labels).long())
 
 
 def read_original(place: str, content: bytes, expected: Mapping[bytes, type]) -> dict[bytes, Any]:

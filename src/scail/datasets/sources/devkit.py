@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 
-import numpy as np
-
-from scail.storage.reading import MIB, read_bounded
+from scail.datasets.sources.mat_file import Value, read_table
+from scail.storage.reading import MIB, read_bounded, why
 from scail.storage.unpacking import read_members
 
 NAME = "ILSVRC2012_devkit_t12"
@@ -68,18 +66,21 @@ def _inner_name(name: str) -> str | None:
 
 def _wnids(meta: bytes, where: Path) -> tuple[str, ...]:
     """The leaves of the kit's tree of classes, in the order of their ids, which are 1..n (1000 in the real one)."""
-    from scipy.io import loadmat
-
     try:
-        # Squeezed, the 1860 x 1 array of structs is a row, and each of its fields a number or a text.
-        synsets = np.atleast_1d(loadmat(BytesIO(meta), squeeze_me=True)["synsets"])
-        leaves = {int(s["ILSVRC2012_ID"]): str(s["WNID"]) for s in synsets if int(s["num_children"]) == 0}
-    except Exception as error:  # scipy raises what it likes on files that are no .mat
+        synsets = read_table(meta, "synsets", _MOST)
+        leaves = {_whole(s["ILSVRC2012_ID"]): str(s["WNID"]) for s in synsets if s["num_children"] == 0}
+    except (ValueError, LookupError) as error:
         raise ValueError(
-            f"{where}: cannot be read as the devkit's meta.mat ({error!r}); unpack {NAME}.tar.gz again"
+            f"{where}: cannot be read as the devkit's meta.mat ({why(error)}); unpack {NAME}.tar.gz again"
         ) from error
     if not leaves or sorted(leaves) != list(range(1, len(leaves) + 1)):
         raise ValueError(
             f"{where}: expected classes with the ids 1..n, found {sorted(leaves)[:5]} ...; download it again"
         )
     return tuple(leaves[number] for number in sorted(leaves))
+
+
+def _whole(value: Value) -> int:
+    if not isinstance(value, int | float) or value != value // 1:
+        raise ValueError(f"the id {value!r} is no whole number")
+    return int(value)

@@ -37,7 +37,10 @@ def load_files(place: Path, size: int, workers: int, nested: bool | None = None)
 
     def split(pairs: list[Labelled]) -> Split:
         labels = torch.tensor([number[label] for _, label in pairs])
-        return Split(table_of_files([str(path) for path, _ in pairs], size, workers), labels)
+        try:
+            return Split(table_of_files([str(path) for path, _ in pairs], size, workers), labels)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
 
     return Found(
         place.resolve().stem, names, split(train), split(test) if test else None,

@@ -88,7 +88,8 @@ def _found(
     image, label = find_columns(name, tables["train"].features, columns)
 
     def split(part: str) -> Split:
-        images = table_of_column(inside(tables[part].data.column(image), roots), size, workers)
+        where = f"{roots[0]}, {part}"
+        images = table_of_column(inside(tables[part].data.column(image), roots), size, workers, where)
         return Split(images, _labels(tables[part], label, names))
 
     with _named(name):
@@ -154,10 +155,10 @@ def _labels(table: Any, label: str, names: tuple[str, ...]) -> Tensor:
     return torch.tensor(values, dtype=torch.int64)
 
 
-def table_of_column(column: Any, size: int, workers: int) -> ImageTable:
+def table_of_column(column: Any, size: int, workers: int, place: str) -> ImageTable:
     """An Arrow column of images; each is told apart by its length and some of its bytes."""
     stamps = np.fromiter(_stamps(column), np.uint64, len(column))
-    return ImageTable(column, stamps, torch.arange(len(column)), size, workers)
+    return ImageTable(column, stamps, torch.arange(len(column)), size, workers, place)
 
 
 def _stamps(column: Any) -> Iterable[int]:

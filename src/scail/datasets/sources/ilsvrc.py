@@ -48,7 +48,7 @@ def list_ilsvrc(folder: Path | str, split: IlsvrcSplit = "icarl", classes: int |
     names, icarl, notes = _choose(train_place, folders, devkit, classes)
     paths = {name: images_in(folders[name]) for name in names}
     if split == "icarl":
-        train, test = hold_out(paths, HELD_OUT, seed)
+        train, test = hold_out(paths, HELD_OUT, seed, f"ilsvrc, {train_place}")
         cut = f"icarl, seed {seed}: {HELD_OUT} a class held out of train"
     else:
         train, test = Part(), Part()
@@ -59,7 +59,10 @@ def list_ilsvrc(folder: Path | str, split: IlsvrcSplit = "icarl", classes: int |
         if left_out := sum(map(len, found.values())) - len(test):
             more = [*more, f"{left_out:,} validation images of classes that are not listed are left out"]
         cut, notes = f"official: all of train, validation images labelled by {labels_from}", [*notes, *more]
-    return Listing("ilsvrc", tuple(names), train, test, cut, icarl, tuple(notes))
+    try:
+        return Listing("ilsvrc", tuple(names), train, test, cut, icarl, tuple(notes))
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
 
 
 def _choose(

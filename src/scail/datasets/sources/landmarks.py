@@ -47,7 +47,7 @@ def list_landmarks(folder: Path | str, classes: int = 1000, test_images: int = 2
         )
     counts = {landmark: len(paths) for landmark, paths in paths_of.items()}
     names = sorted(largest_classes(counts, classes, where=f"{name}, {place}"))
-    parts = hold_out({landmark: paths_of[landmark] for landmark in names}, test_images, seed)
+    parts = hold_out({landmark: paths_of[landmark] for landmark in names}, test_images, seed, f"{name}, {place}")
     notes = [f"{found:,} of the {listed:,} images that train.csv lists with a landmark are on disk"]
     if nameless:
         notes.append(f"{nameless:,} rows of train.csv name no landmark and are left out")

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from scail.storage.reading import why
+
 _MOST_STEPS = 5_000_000
 
 
@@ -91,7 +93,7 @@ class _Machine:
     def _global(self, given: str | None) -> None:
         asked = given if given is not None else " ".join(map(str, self._taken(2)))
         if asked not in _NAMES:
-            raise NotPlain(f"asks for {asked.replace(' ', '.')[:80]}")
+            raise NotPlain(f"asks for {asked.replace(' ', '.')[:80]!r}")
         self.stack.append(_Known(_NAMES[asked]))
 
     def _taken(self, count: int) -> list[Any]:
@@ -129,7 +131,7 @@ def _made(known: Any, given: Any) -> Any:
         return _Array()
     if known.name == "dtype":
         if not given or given[0] not in ("u1", b"u1"):
-            raise NotPlain(f"an array of {str(given)[:40]}, expected bytes (u1)")
+            raise NotPlain(f"an array of {str(given)[:40]!r}, expected bytes (u1)")
         return _Known("bytes")
     if known.name == "encode" and len(given) == 2 and isinstance(given[0], str) and given[1] in ("latin1", "latin-1"):
         return given[0].encode("latin-1")
@@ -164,7 +166,7 @@ def read_plain(content: bytes) -> dict[Any, Any]:
     except NotPlain:
         raise
     except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
-        raise NotPlain(str(error)[:200] or type(error).__name__) from error
+        raise NotPlain(why(error)[:200]) from error
     if not isinstance(value, dict):
         raise NotPlain("no record")
     return {key: one.value if isinstance(one, _Array) else one for key, one in value.items()}

@@ -27,6 +27,6 @@ def list_vggface2(folder: Path | str, classes: int = 1000, test_images: int = 50
     # Counted first and listed then: three million paths are not kept for the third of them that is used.
     counts = {name: count for name, place in folders.items() if (count := count_images(place))}
     names = sorted(largest_classes(counts, classes, where=f"vggface2, {train}"))
-    parts = hold_out({name: images_in(folders[name]) for name in names}, test_images, seed)
+    parts = hold_out({name: images_in(folders[name]) for name in names}, test_images, seed, f"vggface2, {train}")
     cut = f"{len(names)} identities with the most images; seed {seed}: {test_images} a class held out of train"
     return Listing("vggface2", tuple(names), *parts, split=cut)
