@@ -31,6 +31,9 @@ def test_a_model_is_put_right_on_the_command_line(model, run, tmp_path):
     assert code == 2 and "nothing of what is forgotten is kept" in error
     told = run("info", model)[1]
     assert "a class was renamed to wasp" in told and "1 picture(s) moved to wasp" in told
+    assert run("forget", model, "wasp")[0] == 0
+    told = run("info", model)[1]
+    assert "wasp" not in told and "a class was renamed, since forgotten" in told
     for words in (("rename", model, "ox", "cow"), ("relabel", model, more, "--to", "ant"), ("undo", tmp_path / "no")):
         code, _, error = run(*words)
         assert code == 2 and "Traceback" not in error

@@ -442,7 +442,9 @@ def test_unknown_commands_and_options_are_errors(capsys):
     code, _, err = call(capsys, "results", "kept", "--out", "document.md")
     assert code == 2 and "unknown command 'results'; `scail paper` does that now" in err
     assert "unknown command 'diff'; `scail info` does that now" in call(capsys, "diff", "model")[2]
-    assert call(capsys, "run", "--flie", "1")[0] == 2
+    code, _, err = call(capsys, "run", "--flie", "1")
+    assert code == 2 and "is a name" not in err
+    assert "stands behind --dataset: scail run --dataset digits" in call(capsys, "run", "digits", "--states", "5")[2]
     assert call(capsys)[0] == 2
 
 

@@ -37,26 +37,47 @@ def test_what_is_left_out_is_counted_and_the_first_is_named(folder):
     assert "1 class folder(s) have no image that can be read, and are left out: bird (.mp3)" in said
     assert "3 file(s) are left out, which are not images by their endings: 1 .mov, 1 .txt, 1 .mp3" in said
     assert f"the first: {folder / 'ant' / 'film.mov'}" in said
-    assert "2 files that the system left there (._*, Thumbs.db) are ignored" in said
+    assert "2 file(s) that the system left there (._*, Thumbs.db) are ignored" in said
     assert "bird" in " ".join(load_dataset(str(folder), DataSettings(image_size=8)).notes)  # scail run tells it, too
 
 
 def test_images_outside_the_class_folders_are_counted(tmp_path):
     root, parts = write_images(tmp_path / "data", "ant", "bee"), tmp_path / "parts"
     Image.new("RGB", (8, 8)).save(root / "loose.png")
-    assert (
-        f"1 images lie outside the class folders, and are left out; the first: {root / 'loose.png'}"
-        in notes_of(root)[1]
-    )
+    assert f"1 image(s) outside the class folders are left out; the first: {root / 'loose.png'}" in notes_of(root)[1]
     for part in ("train", "test", "val"):
         write_images(parts / part, "ant", each=2)
-    said = notes_of(parts)[1]
-    assert (
-        f"2 images lie outside the class folders, and are left out; the first: {parts / 'val' / 'ant' / '0.png'}"
-        in said
-    )
+    first = parts / "val" / "ant" / "0.png"
+    assert f"2 image(s) outside the class folders are left out; the first: {first}" in notes_of(parts)[1]
     Image.new("RGB", (8, 8)).save(parts / "train" / "loose.png")
-    assert "3 images lie outside" in notes_of(parts)[1]
+    assert "3 image(s) outside" in notes_of(parts)[1]
+
+
+def test_hidden_images_and_empty_folders_are_told(tmp_path):
+    root = write_images(tmp_path / "data", "ant", "bee")
+    write_images(root, ".old", each=3)
+    (root / "ant" / "0.png").rename(root / "ant" / ".0.png")
+    (root / "empty").mkdir()
+    names, said = notes_of(root)
+    assert names == ("ant", "bee") and "1 class folder(s) have no image that can be read" in said
+    assert "are left out: empty" in said
+    assert "4 hidden image(s) are left out (a name begins with a dot); the first: " in said
+
+
+def test_one_image_is_no_data_to_learn(tmp_path):
+    root = write_images(tmp_path / "data", "ant")
+    with pytest.raises(ValueError, match=r"0\.png: one image, and nothing says what it shows; expected a folder"):
+        notes_of(root / "ant" / "0.png")
+
+
+def test_sub_folders_as_classes_are_told_by_their_own_names(tmp_path):
+    root = write_images(tmp_path / "data", "shoes/red")
+    for name in ("shoes/notes.txt", "shoes/green/film.mov", "hats/blue/film.mov"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"no image")
+    names, said = notes_of(root, nested=True)
+    assert names == ("shoes/red",) and "2 class folder(s) have no image that can be read" in said
+    assert "are left out: hats/blue (.mov), shoes/green (.mov)" in said
 
 
 def test_a_folder_of_images_alone_has_nothing_to_say(tmp_path):

@@ -169,7 +169,8 @@ def _history(known: dict[str, Any]) -> Iterator[str]:
     for record in known["history"]:
         if change := record.get("change"):
             what = "a class was renamed" if change == "rename" else f"{record['images']} picture(s) moved"
-            yield f"{record['when']}: {what} to {', '.join(map(str, record['more']))}"
+            to = f" to {', '.join(map(str, record['more']))}" if record["more"] else ", since forgotten"
+            yield f"{record['when']}: {what}{to}"
             continue
         more = f", more of {len(record['more'])}" if record.get("more") else ""
         new, images, seconds = len(record.get("new", [])), record.get("images"), record.get("seconds")

@@ -7,6 +7,7 @@ import difflib
 import inspect
 import io
 import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -41,8 +42,8 @@ def parse(name: str, command: Any, options: Sequence[str]) -> Callable[[], None]
             )
     except SystemExit as end:
         sys.stderr.writelines(map(_without_shield, told.getvalue().splitlines(keepends=True)))
-        if end.code and (dashed := _like_no_option(options, command)):
-            print(f"if {dashed} is a name, it stands behind --, as -- {dashed}, or =: --to={dashed}", file=sys.stderr)
+        if end.code and (hint := _hint(name, command, options)):
+            print(hint, file=sys.stderr)
         raise
     bare: Callable[[], None] = _bare(parsed)
     return bare
@@ -75,6 +76,19 @@ def _bare(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field.name: _bare(getattr(value, field.name)) for field in fields(value)})
     return value
+
+
+_OF_CLASSES = {"--name", "--old", "--to", "--classes"}
+"""Where names of classes are given. These may begin with a dash."""
+
+
+def _hint(name: str, command: Any, words: Sequence[str]) -> str:
+    """What to do, where the words of an error do not say it; else empty."""
+    if name == "run" and words and not words[0].startswith("-"):
+        return f"which images stands behind --dataset: scail run --dataset {shlex.quote(words[0])}"
+    if _OF_CLASSES & {*options_of(command)} and (dashed := _like_no_option(words, command)):
+        return f"if {dashed} is a name, it stands behind --, as -- {dashed}, or =: --to={dashed}"
+    return ""
 
 
 def _like_no_option(words: Sequence[str], command: Any) -> str:

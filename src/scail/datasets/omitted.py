@@ -26,6 +26,10 @@ class Omitted:
     nested: dict[str, set[str]] = field(default_factory=dict)
     outside: list[str] = field(default_factory=list)
     """Images that lie in no class folder."""
+    invisible: list[str] = field(default_factory=list)
+    """Images that are hidden, or lie in a hidden folder."""
+    folders: list[str] = field(default_factory=list)
+    """The names of all class folders."""
 
     def takes(self, path: Path, name: str, folder: Path) -> bool:
         """Whether this file of a class is an image; what is not is written down."""
@@ -34,7 +38,10 @@ class Omitted:
                 self.nested.setdefault(name, set()).add(path.relative_to(folder).parts[0])
             return True
         if path.name.startswith(".") or path.name.lower() in _SYSTEM:
-            self.hidden += path.name.startswith("._") or path.name.lower() in _SYSTEM
+            if path.name.startswith("._") or path.name.lower() in _SYSTEM:
+                self.hidden += 1
+            elif is_image(path.name.lstrip(".")):
+                self.invisible.append(str(path))
         elif path.is_file():
             self.endings[path.suffix.lower()] += 1
             self.first = self.first or str(path)
@@ -45,8 +52,11 @@ class Omitted:
         """All of it in words; `taken`: the classes of which there are images. `choice`: there is --sub-folders."""
         hint = "; --sub-folders classes makes them classes of their own" if choice else ""
         found = []
-        if lost := {name: ending for name, ending in self.without.items() if name not in taken}:
-            named = ", ".join(f"{name} ({ending})" for name, ending in [*lost.items()][:_MOST])
+        known = taken | {name.partition("/")[0] for name in taken}
+        with_others = {name.partition("/")[0] for name in self.without}
+        bare = {name: "" for name in self.folders if name not in known | with_others}
+        if lost := {name: ending for name, ending in (self.without | bare).items() if name not in known}:
+            named = ", ".join(f"{name} ({ending})" if ending else name for name, ending in [*lost.items()][:_MOST])
             found.append(f"{len(lost)} class folder(s) have no image that can be read, and are left out: {named}")
         if self.endings:
             named = ", ".join(
@@ -58,10 +68,13 @@ class Omitted:
             named = ", ".join(sorted(inside)[:_MOST])
             found.append(f"images in sub-folders of {name} ({named}) count as {name}{hint}")
         if self.outside:
-            found.append(f"{len(self.outside)} images lie outside the class folders, and are left out; the first: "
+            found.append(f"{len(self.outside)} image(s) outside the class folders are left out; the first: "
                          f"{self.outside[0]}")  # fmt: skip
+        if self.invisible:
+            found.append(f"{len(self.invisible)} hidden image(s) are left out (a name begins with a dot); the first: "
+                         f"{self.invisible[0]}")  # fmt: skip
         if self.hidden:
-            found.append(f"{self.hidden} files that the system left there (._*, Thumbs.db) are ignored")
+            found.append(f"{self.hidden} file(s) that the system left there (._*, Thumbs.db) are ignored")
         return tuple(found)
 
 

@@ -27,6 +27,11 @@ def load_files(place: Path, size: int, workers: int, nested: bool | None = None)
 
     `nested`: sub-folders of a class are classes, as shoes/red; None: the caller has no choice.
     """
+    if place.is_file() and is_image(place.name):
+        raise ValueError(
+            f"{place}: one image, and nothing says what it shows; "
+            "expected a folder with a sub-folder of images per class, or a list file"
+        )
     omitted = Omitted()
     train, test = _of_list(place) if place.is_file() else _of_folder(place, omitted, bool(nested))
     if not train:
@@ -63,10 +68,13 @@ def _of_folder(place: Path, omitted: Omitted, nested: bool) -> tuple[list[Labell
 
 def _classes_of(place: Path, omitted: Omitted, nested: bool) -> list[Labelled]:
     """Every image below each class folder, in a fixed order."""
-    folders = [
-        folder for folder in sorted(place.iterdir()) if folder.is_dir() and not folder.name.startswith(_NO_CLASS)
-    ]
+    all_folders = [folder for folder in sorted(place.iterdir()) if folder.is_dir()]
+    folders = [folder for folder in all_folders if not folder.name.startswith(_NO_CLASS)]
+    omitted.folders += [folder.name for folder in folders]
     omitted.outside += images_in(place)
+    for folder in all_folders:
+        if folder.name.startswith("."):
+            omitted.invisible += images_in(folder)
     if not nested:
         return [
             (path, folder.name)
@@ -74,11 +82,11 @@ def _classes_of(place: Path, omitted: Omitted, nested: bool) -> list[Labelled]:
             for path in sorted(folder.rglob("*"))
             if omitted.takes(path, folder.name, folder)
         ]
-    pairs = [(path, folder) for folder in folders for path in sorted(folder.rglob("*"))]
     return [
         (path, path.parent.relative_to(place).as_posix())
-        for path, folder in pairs
-        if omitted.takes(path, folder.name, path.parent)
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if omitted.takes(path, path.parent.relative_to(place).as_posix(), path.parent)
     ]
 
 
