@@ -13,7 +13,7 @@ help:  ## what can be made
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	# torch first and alone: in its pinned version, so that nothing below picks another build of it
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev --group docs -e '.[faces,networks,onnx,ray,serve,tensorboard]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev --group docs -e '.[datasets,faces,hub,networks,onnx,ray,serve,tensorboard]'
 	touch $@
 
 setup: .venv/ready  ## the virtual environment

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scail.results.results import Results
     from scail.stream import State, class_order, split_into_states
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "IncrementalClassifier": "classifier.incremental_classifier", "learn_into": "classifier.in_folder",

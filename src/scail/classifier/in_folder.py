@@ -53,7 +53,7 @@ def learn_into(
     a function of the classifier: then they are read when it is known what shape they should have.
     """
     root = Path(folder)
-    with _not_left_empty(root), locked(root, wait, say):
+    with not_left_empty(root), locked(root, wait, say):
         with clear_errors(root):
             sweep(root, unfinished=False)  # what a process that was killed left behind
         clf = IncrementalClassifier.load(root, verbose=verbose) if (root / MANIFEST).exists() else make()
@@ -63,7 +63,7 @@ def learn_into(
 
 
 @contextlib.contextmanager
-def _not_left_empty(root: Path) -> Iterator[None]:
+def not_left_empty(root: Path) -> Iterator[None]:
     """Folders that were made for a first learn go again if it fails. Unfinished work stays."""
     made = [place for place in (root, *root.parents) if not place.exists()]
     try:

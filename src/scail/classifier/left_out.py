@@ -91,7 +91,8 @@ def calibrated(model: Model) -> Model:
         odds = best_odds(model.scores(model.held_out.images), model.held_out.memory.labels)
     else:  # on what it was trained with: they will be too sure
         odds = best_odds(model.head().scores(features_ND), labels_N) if len(labels_N) else Odds()
-    return replace(model, odds=odds, familiar=_familiar(model, features_ND, labels_N))
+    accuracy = None if found is None else found.accuracy
+    return replace(model, odds=odds, familiar=_familiar(model, features_ND, labels_N), left_out=accuracy)
 
 
 def _familiar(model: Model, features_ND: Tensor, labels_N: Tensor) -> Familiar | None:

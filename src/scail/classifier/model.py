@@ -77,6 +77,8 @@ class Model:
     """What scores are as odds."""
     familiar: Familiar | None = None
     """How similar learned images are to their classes: the scale of strangeness. None: nothing is unknown."""
+    left_out: dict[str, Any] | None = None
+    """Top-1 and top-5 on learned images, each left out once; None where there is no closed form."""
     seen: tuple[Seen, ...] = ()
     """Frozen networks: every image that was learned, as numbers; one part for each call."""
     lesson: str = ""

@@ -45,6 +45,8 @@ COMMANDS = {
     "rename": Command("classifier", _CORRECT, "scail.cli.correct:RenameCommand"),
     "forget": Command("classifier", _CORRECT, "scail.cli.correct:ForgetCommand"),
     "export": Command("classifier", "Write a model as one ONNX file", "scail.cli.predict:ExportCommand"),
+    "push": Command("classifier", "Put a model where others can get it", "scail.cli.share:PushCommand"),
+    "pull": Command("classifier", "Get a model from such a place", "scail.cli.share:PullCommand"),
     "serve": Command("classifier", "A page to teach and try a model, and an API", "scail.cli.serve:ServeCommand"),
     "methods": Command("reference", _LISTS, "scail.cli.reference:MethodsCommand"),
     "datasets": Command("reference", _LISTS, "scail.cli.reference:DatasetsCommand"),

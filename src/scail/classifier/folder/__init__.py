@@ -1,16 +1,17 @@
 """The folder of a classifier: read, written in one step, never pickled.
 
-    MODEL/manifest.json               format, settings, classes by state, history, checksums: the only file replaced
+    MODEL/manifest.json               format, settings, classes by state, history, checksums: what makes a change real
     MODEL/network-HASH.safetensors    the network
     MODEL/evidence-HASH.safetensors   what the heads may see
     MODEL/answer-HASH.onnx            what answers: picture in, odds out
     MODEL/exemplars/CLASS/HASH.png    exemplars, for people to look at
     MODEL/held-out/CLASS/HASH.png     images to measure with, if some are held out
     MODEL/unfinished/                 a training that was interrupted
+    MODEL/README.md                   the model card, unless a file of somebody's own is there
     MODEL/learn.lock                  held by whoever changes the folder
 
-Every file but the manifest is named by its content and is never written again. A change writes new files, flushes them,
-replaces the manifest, and then removes what it no longer names.
+Every file but the manifest and the card is named by its content and is never written again. A change writes new
+files, flushes them, replaces the manifest, and then removes what it no longer names.
 
 The names below are loaded when they are first used, so that answering needs no torch.
 """

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scail.classifier.answering import MOST_ANSWER, Answerer
+from scail.classifier.folder.card import CARD, described_by, read_card
 from scail.classifier.folder.manifest import Manifest, TensorFile, read_manifest
+from scail.classifier.folder.origin import ORIGIN
 from scail.classifier.folder.pictures import read_png
 from scail.classifier.folder.read import missing, read_before, read_model, tensors_in
 from scail.classifier.folder.record import (
@@ -127,7 +129,15 @@ def _anew(path: Path) -> str:
 
 def _with_the_rest(found: Checkup, root: Path, manifest: Manifest, trainings: list[Path]) -> Checkup:
     """With the files that the manifest does not name."""
-    needed = {MANIFEST, LOCK, *manifest.files(), *(path.relative_to(root).as_posix() for path in trainings)}
+    card = {CARD} if described_by(read_card(root) or b"") else set[str]()
+    needed = {
+        MANIFEST,
+        LOCK,
+        ORIGIN,
+        *card,
+        *manifest.files(),
+        *(path.relative_to(root).as_posix() for path in trainings),
+    }
     rest = [path.relative_to(root) for path in _below(root) if path.relative_to(root).as_posix() not in needed]
     left = [path.as_posix() for path in rest if _is_own(path)]
     return replace(found, left=tuple(left), others=tuple(path.as_posix() for path in rest if not _is_own(path)))

@@ -85,6 +85,8 @@ class Manifest:
     """What scores are as odds."""
     familiar: Familiar | None = None
     """The scale of strangeness; None: nothing is unknown."""
+    left_out: dict[str, Any] | None = None
+    """What it has right of learned images, each left out once; models of version 0.1 have none."""
     int8: TensorFile | None = None
     """The network in 8 bits, where that is what features are taken with."""
     change: Change | None = None
@@ -177,6 +179,7 @@ def _parse(record: Any, present: Manifest | None = None) -> Manifest:
         answer=_tensor_file(record["answer"], "answer") if record.get("answer") else None,
         odds=decode(Odds, record.get("odds", {}), "odds"),
         familiar=_familiar(record.get("familiar")),
+        left_out=_accuracy(record.get("left_out")),
         int8=_tensor_file(record["int8"], "int8") if record.get("int8") else None,
         change=decode(Change | None, record.get("change"), "change"),
         gone=_count(record.get("gone", 0), "gone"),

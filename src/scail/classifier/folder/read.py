@@ -131,6 +131,7 @@ def _read(
         difference=manifest.difference,
         odds=manifest.odds,
         familiar=manifest.familiar,
+        left_out=manifest.left_out,
         seen=tuple(_seen(root, file, len(classes), network.feature_size) for file in manifest.features if pictures),
     )
 

@@ -7,10 +7,12 @@ Whoever comes next removes them: a change, and every command that reads.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from scail.classifier.folder.card import CARD, described_by, read_card
 from scail.classifier.folder.record import (
     CLASS_FOLDER,
     LOCK,
@@ -60,7 +62,12 @@ def tidy(root: Path) -> str | None:
 
 def left_over(root: Path) -> Iterator[Path]:
     """Files of the folder's own kinds that its manifest does not name, but for unfinished work."""
-    named = set(_named(read_record(root)[0])) if (root / MANIFEST).exists() else set()
+    named, stamp = set[str](), ""
+    if (root / MANIFEST).exists():
+        record, data = read_record(root)
+        named, stamp = set(_named(record)), hashlib.sha256(data).hexdigest()
+    if (card := read_card(root)) is not None and described_by(card) not in (None, stamp):
+        yield root / CARD  # of the model before: it may name a class that was forgotten
     for path in root.iterdir():
         if ASIDE.fullmatch(path.name) or (TENSOR_FILE.fullmatch(path.name) and path.name not in named):
             yield path

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from scail.classifier.answer_graph import answer_graph
 from scail.classifier.answering import answer_file
+from scail.classifier.folder.card import CARD, card_of, may_write_card
 from scail.classifier.folder.files import class_folder, clear_errors, prepare
 from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, to_bytes
 from scail.classifier.folder.pictures import digest_of, read_png, to_png
@@ -67,13 +68,23 @@ def write_model(
         raise FolderError(
             f"{root}: the new model is in place, but may not outlast a power failure: {told(error)}"
         ) from error
+    stamp = hashlib.sha256(data).hexdigest()
+    with contextlib.suppress(OSError):  # the model is as it should be; a card that is not goes with what is left over
+        write_card(root, manifest, stamp)
     try:
         sweep(root)
     except OSError as error:
         raise FolderError(
             f"{root}: the new model is in place, but files that it no longer needs could not be removed: {told(error)}"
         ) from error
-    return hashlib.sha256(data).hexdigest()
+    return stamp
+
+
+def write_card(root: Path, manifest: Manifest, stamp: str) -> None:
+    """The card of the model that is there, unless somebody's own file is in its place."""
+    if may_write_card(root):
+        size = sum((root / name).lstat().st_size for name in (MANIFEST, *manifest.files()))
+        write_bytes(root / CARD, card_of(manifest, stamp, size))
 
 
 def _check_numbers(root: Path, model: Model) -> None:
@@ -127,6 +138,7 @@ def _write_numbers(
         features=features,
         odds=model.odds,
         familiar=model.familiar,
+        left_out=model.left_out,
     )
 
 

@@ -15,20 +15,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scail.datasets.images.decode import DECODE_VERSION, Box, BrokenImage, middle_square, read_region
+from scail.datasets.images.file_column import FileColumn
 
 if TYPE_CHECKING:
     import pyarrow
 
+_TIFF = (b"II*\0", b"MM\0*")
+_HEAD, _MIDDLE = 512, 256  # bytes of an image's file that go into its stamp, with its length
 A = TypeVar("A")
 B = TypeVar("B")
 
 
 @dataclass(frozen=True)
 class ImageTable:
-    """Rows of an Arrow column of images, each a path or the bytes of a file; decoded `size` pixels square."""
+    """Rows of a column of images, each a path or the bytes of a file; decoded `size` pixels square."""
 
-    column: pyarrow.ChunkedArray
-    """Structs of `bytes` and `path`, as Hugging Face data sets store images."""
+    column: FileColumn | pyarrow.ChunkedArray
+    """Files; or, in Arrow, structs of `bytes` and `path`, as Hugging Face data sets store images."""
     stamps: NDArray[np.uint64]
     """A number per row of the column that changes with the image."""
     rows: Tensor
@@ -56,8 +59,11 @@ class ImageTable:
 
     def file(self, i: int) -> str | bytes:
         """Image i: where it is, or what is in its file."""
-        found: dict[str, Any] = self.column[int(self.rows[i])].as_py()
-        file: str | bytes = found["path"] if found["bytes"] is None else found["bytes"]
+        found = self.column[int(self.rows[i])]
+        if isinstance(found, str | bytes):
+            return found
+        value: dict[str, Any] = found.as_py()
+        file: str | bytes = value["path"] if value["bytes"] is None else value["bytes"]
         return file
 
     def read(self, i: int, choose: Callable[[int, int], Box], size: int | None = None) -> NDArray[np.uint8]:
@@ -110,7 +116,6 @@ def in_threads(function: Callable[[A], B], values: Sequence[A], workers: int) ->
 
 def table_of_files(paths: Sequence[str], size: int, workers: int) -> ImageTable:
     """Image files as they are; each is told apart by its name, length and time of change."""
-    import pyarrow
 
     def stamp(path: str) -> int:
         try:
@@ -124,10 +129,19 @@ def table_of_files(paths: Sequence[str], size: int, workers: int) -> ImageTable:
         return hash_number(repr((*said, *tiff_mark(path.lower().endswith((".tif", ".tiff"))))))
 
     stamps = np.fromiter(in_threads(stamp, paths, 4), np.uint64, len(paths))
-    column = pyarrow.StructArray.from_arrays(
-        [pyarrow.nulls(len(paths), pyarrow.binary()), pyarrow.array(paths, pyarrow.string())], ["bytes", "path"]
-    )
-    return ImageTable(pyarrow.chunked_array([column]), stamps, torch.arange(len(paths)), size, workers)
+    return ImageTable(FileColumn.of_paths(paths), stamps, torch.arange(len(paths)), size, workers)
+
+
+def table_of_contents(files: Sequence[bytes], size: int, workers: int) -> ImageTable:
+    """Image files that are in memory; each is told apart by its length and some of its bytes."""
+    stamps = np.fromiter((stamp_of_content(memoryview(file)) for file in files), np.uint64, len(files))
+    return ImageTable(FileColumn.of_contents(files), stamps, torch.arange(len(files)), size, workers)
+
+
+def stamp_of_content(data: memoryview) -> int:
+    """A number that changes with the image in a file."""
+    said = (len(data), bytes(data[:_HEAD]), bytes(data[len(data) // 2 :][:_MIDDLE]))
+    return hash_number(repr((*said, *tiff_mark(said[1][:4] in _TIFF))))
 
 
 def tiff_mark(is_tiff: bool) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from PIL import Image
 from scail.datasets.dataset import Dataset, Found, Icarl, Split
 from scail.datasets.images.decode import BROKEN, MOST_BYTES, BrokenImage, open_image, open_turned
 from scail.datasets.images.on_disk import ImageTable, in_threads
+from scail.datasets.places import check_tables
 from scail.storage.atomic import write_bytes, write_text
 from scail.storage.flushing import flush
 from scail.storage.lock import claim
@@ -48,6 +49,7 @@ def pack(
         "notes": [*dataset.notes, f"packed copy: shorter side at most {size} pixels, JPEG quality {quality}"],
         "images": {"train": len(dataset.train), "test": len(dataset.test)},
     }  # fmt: skip
+    check_tables(place)
     _begin(place, about)
     for part, split in (("train", dataset.train), ("test", dataset.test)):
         assert isinstance(split.images, ImageTable)
@@ -116,6 +118,7 @@ def _as_jpeg(image: Image.Image, size: int, quality: int) -> bytes:
 
 def load_packed(folder: Path, size: int, workers: int) -> Found:
     """A packed copy, as the data set that it was made of."""
+    check_tables(folder)
     place = folder / ABOUT
     about: _About = decode(_About, read_json(place), str(place))
     if about["version"] != VERSION:

@@ -12,8 +12,9 @@ import torch
 from scail.config import DataSettings
 from scail.datasets.catalog import DATASETS
 from scail.datasets.dataset import Found, Split
+from scail.datasets.images.on_disk import table_of_contents
 from scail.datasets.places import NotHere, data_dir
-from scail.datasets.sources.hub import load_hub, load_hub_folder, table_of_column
+from scail.datasets.sources.hub import load_hub, load_hub_folder
 from scail.datasets.sources.plain_pickle import NotPlain, read_plain
 from scail.storage.reading import MIB, read_bounded
 from scail.storage.unpacking import read_members
@@ -63,8 +64,6 @@ def _from_original(files: dict[str, tuple[str, bytes]], size: int, workers: int)
 
 
 def _split(place: str, content: bytes, classes: int, size: int, workers: int) -> Split:
-    import pyarrow
-
     found = read_original(place, content, {b"data": np.ndarray, b"fine_labels": list})
     rows, labels = found[b"data"], found[b"fine_labels"]
     sound = all(type(label) is int and 0 <= label < classes for label in labels)
@@ -75,11 +74,7 @@ def _split(place: str, content: bytes, classes: int, size: int, workers: int) ->
         )
     # Plain PPM files: nothing is compressed again, and they are read like any other image.
     images = [b"P6 32 32 255\n" + row.reshape(3, 1024).T.tobytes() for row in rows]
-    column = pyarrow.StructArray.from_arrays(
-        [pyarrow.array(images, pyarrow.large_binary()), pyarrow.nulls(len(images), pyarrow.string())], ["bytes", "path"]
-    )
-    table = table_of_column(pyarrow.chunked_array([column]), size, workers, place)
-    return Split(table, torch.tensor(labels).long())
+    return Split(table_of_contents(images, size, workers), torch.tensor(labels).long())
 
 
 def read_original(place: str, content: bytes, expected: Mapping[bytes, type]) -> dict[bytes, Any]:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from scail.datasets.dataset import Found, Split
-from scail.datasets.images.on_disk import ImageTable, hash_number, tiff_mark
-from scail.datasets.places import hub_folder, missing
+from scail.datasets.images.on_disk import ImageTable, hash_number, stamp_of_content
+from scail.datasets.places import check_tables, hub_folder, missing, reads_tables
 from scail.datasets.sources.hub_folder import check_folder, inside, labels_of
 from scail.storage.cache import cache_dir
 from scail.storage.reading import why
@@ -24,8 +24,6 @@ Columns = tuple[str | None, str | None]
 _TEST_NAMES = ("test", "validation", "valid", "val")
 _LABEL_NAMES = ("label", "labels", "fine_label", "class", "category", "target")
 _PART = re.compile(r"-(\w+?)(?:-\d{5}-of-\d{5})?\.arrow$")  # name-train.arrow, name-train-00000-of-00002.arrow
-_TIFF = (b"II*\0", b"MM\0*")
-_HEAD, _MIDDLE = 512, 256  # bytes of an image's file that go into its stamp, with its length
 
 
 def load_hub(name: str, size: int, workers: int, columns: Columns = (None, None)) -> Found:
@@ -33,6 +31,8 @@ def load_hub(name: str, size: int, workers: int, columns: Columns = (None, None)
     repository = "/".join(name.removeprefix("hf:").split("/")[:2])
     configuration = name.removeprefix("hf:").removeprefix(repository).strip("/") or None
     folder = hub_folder(repository)
+    if folder is None and not reads_tables():
+        raise missing(f"hf:{repository}")
     tables = _from_folder(folder, configuration) if folder else _prepared(repository, configuration)
     if not tables:
         raise missing(f"hf:{repository}")
@@ -55,6 +55,7 @@ def _roots(folder: Path | None) -> list[Path]:
 
 
 def _from_folder(folder: Path, configuration: str | None) -> dict[str, Any]:
+    check_tables(folder)
     import datasets
 
     check_folder(folder)
@@ -173,6 +174,4 @@ def _stamps(column: Any) -> Iterable[int]:
                 path = Path(paths[n].as_py())
                 yield hash_number(repr((path.name, path.stat().st_size, path.stat().st_mtime_ns)))
             else:
-                data = memoryview(whole[n].as_buffer())
-                said = (length, bytes(data[:_HEAD]), bytes(data[length // 2 :][:_MIDDLE]))
-                yield hash_number(repr((*said, *tiff_mark(said[1][:4] in _TIFF))))
+                yield stamp_of_content(memoryview(whole[n].as_buffer()))
