@@ -60,8 +60,9 @@ class Costs:
         if network.feature_size not in self._backbone:
             _, height, width = self.trajectory.configuration.dataset.shape
             whole, linear = describe_network(network, height, width), network.linear
+            layers = [*linear.parameters(), *(network.auxiliary.parameters() if network.auxiliary else ())]
             self._backbone[network.feature_size] = {
-                "parameters": whole["parameters"] - sum(p.numel() for p in linear.parameters()),
+                "parameters": whole["parameters"] - sum(p.numel() for p in layers),
                 "flops": whole["flops"] - 2 * linear.weight.numel(),
             }
         return self._backbone[network.feature_size]
@@ -88,6 +89,7 @@ def _values_kept(learned: Learned, seen: set[str]) -> int:
     kept: list[Tensor] = [getattr(learned.evidence, name) for name in _KEPT if name in seen]
     carried: Mapping[str, Tensor] = learned.carried
     kept += [value for name, value in carried.items() if name not in _MOMENTS or name in seen]
+    kept += learned.network.auxiliary.parameters() if learned.network.auxiliary else ()  # no prediction needs it
     return sum(value.numel() * value.element_size() for value in kept)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scail.classifier.left_out import calibrated
 from scail.classifier.model import Kept, Model, Seen, digest_of_pixels
@@ -136,13 +136,18 @@ def _without_row(network: Network, label: int) -> Network:
     if isinstance(network.linear, CosineLinear):
         network.linear = network.linear.only(left)
         return network
-    weight, bias = (p.detach() for p in network.linear.parameters())
-    linear = empty_linear(network.feature_size, len(left))
-    with torch.no_grad():
-        linear.weight.copy_(weight[left])
-        linear.bias.copy_(bias[left])
-    network.linear = linear
+    network.linear = _only(network.linear, left)
+    network.auxiliary = network.auxiliary and _only(network.auxiliary, left)
     return network
+
+
+def _only(layer: nn.Linear, left: Tensor) -> nn.Linear:
+    """A layer with these rows."""
+    linear = empty_linear(layer.in_features, len(left))
+    with torch.no_grad():
+        linear.weight.copy_(layer.weight[left])
+        linear.bias.copy_(layer.bias[left])
+    return linear
 
 
 def _others(count: int, label: int) -> Tensor:

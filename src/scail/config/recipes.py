@@ -53,6 +53,8 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         threshold_moving=replace(first, gain=0.01),
         der=first,
         der_classifier=first,
+        m2kd=replace(first, gain=teacher_gain),
+        m2kd_pruned=replace(first, lr=0.01, gain=teacher_gain),
     )
 
 
@@ -91,6 +93,8 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         threshold_moving=replace(first, epochs=10),
         der=first,
         der_classifier=replace(first, epochs=10),
+        m2kd=replace(first, epochs=10),
+        m2kd_pruned=replace(first, epochs=5, lr=0.005),
     )
     recipe = Recipe(name="split-mnist", network="mlp", padding=0, schedules=schedules)
     stream = StreamSettings(states=5, class_order="given")
@@ -119,6 +123,8 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         threshold_moving=first,
         der=first,
         der_classifier=replace(first, lr=0.1),
+        m2kd=first,
+        m2kd_pruned=replace(first, epochs=8, lr=0.001),
     )
     small = dataset in SMALL_IMAGES
     network, _, _ = PRETRAINED_NETWORK.partition("@")
@@ -240,6 +246,9 @@ def _field_large() -> dict[str, Schedule]:
         ),
         "der": replace(der, epochs=200, batch_size=256, milestones=(60, 120, 160)),
         "der_classifier": replace(der, batch_size=256, distillation=(1.0,)),
+        # Ours: its numbers were not at hand.
+        "m2kd": replace(lucir, distillation=(1.0, 1.0)),
+        "m2kd_pruned": replace(lucir, epochs=20, lr=0.001, milestones=(10,), distillation=()),
     }
 
 
@@ -266,6 +275,9 @@ def _field_small() -> dict[str, Schedule]:
         ),
         "der": replace(der, epochs=170, milestones=(100, 120)),
         "der_classifier": der,
+        # Ours: its numbers were not at hand.
+        "m2kd": replace(lucir, distillation=(1.0, 1.0)),
+        "m2kd_pruned": replace(lucir, epochs=20, lr=0.01, milestones=(10,), distillation=()),
     }
 
 
@@ -296,6 +308,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     rates |= {"lucir": 0.1, "wa": 0.1, "podnet": 0.1, "podnet_classifier": 0.05}
     rates |= {"threshold_moving": 0.1}
     rates |= {"der": 0.1, "der_classifier": 0.1}
+    rates |= {"m2kd": 0.1, "m2kd_pruned": 0.01}
     schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
     if not small:
         schedules = schedules.but((name, "weight_decay", 1e-4) for name in rates if name != "distill")

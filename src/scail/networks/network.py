@@ -50,6 +50,8 @@ class Inside(NamedTuple):
     """Of a layer that goes by angles: what its similarities are multiplied by. Else 1."""
     maps: list[Tensor]
     """Where they were asked for: N x channels x H x W after each stage of the backbone."""
+    auxiliary_NC: Tensor | None = None
+    """With the maps, where there is an auxiliary layer: its scores."""
 
 
 class Network(nn.Module):
@@ -65,6 +67,8 @@ class Network(nn.Module):
         self.register_buffer("std", torch.ones(channels))
         self.backbone = backbone
         self.linear: nn.Linear = empty_linear(feature_size, num_classes)
+        self.auxiliary: nn.Linear | None = None
+        """A second layer, on the means of the maps after the last stage but one: for training alone."""
         self.int8: bytes | None = None
         """An ONNX graph in whole numbers of 8 bits whose features stand for its own; see `networks.int8`."""
 
@@ -83,7 +87,8 @@ class Network(nn.Module):
         if not inside:
             return scores
         scale = self.linear.scale if isinstance(self.linear, CosineLinear) else torch.ones(())
-        return Inside(scores, features, scale, maps)
+        auxiliary = self.auxiliary(maps[-2].mean((2, 3))) if maps and self.auxiliary is not None else None
+        return Inside(scores, features, scale, maps, auxiliary)
 
     def recreate_linear(self, num_classes: int, generator: Generator, keep_past: bool = False) -> None:
         """A fresh linear layer for `num_classes`; with `keep_past` the rows of the past classes stay as they are."""
@@ -291,6 +296,8 @@ def network_from(name: str, channels: int, tensors: Mapping[str, Tensor]) -> Net
             network.linear = empty_linear(network.feature_size, network.linear.out_features)
         if "linear.scale" in tensors:
             network.linear = cosine_linear_from(tensors, network.feature_size)
+        if (rows := tensors.get("auxiliary.weight")) is not None:
+            network.auxiliary = empty_linear(rows.shape[-1] if rows.ndim else 0, classes_of(tensors))
         network.load_state_dict(dict(tensors))
     except (RuntimeError, ValueError) as error:
         raise ValueError(f"not the weights of {name} ({str(error)[:200]})") from error

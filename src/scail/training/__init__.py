@@ -13,6 +13,7 @@ from scail.training.frozen_svm import FrozenSvm
 from scail.training.joint import Joint
 from scail.training.loop import TrainingDiverged
 from scail.training.lucir import Lucir
+from scail.training.m2kd import M2kd
 from scail.training.podnet import Podnet
 from scail.training.replay import Replay
 from scail.training.task import Interrupted, Progress, Task, Trained
@@ -37,11 +38,12 @@ TRAINERS: dict[str, type[Trainer]] = {
     "podnet": Podnet,
     "threshold_moving": ThresholdMoving,
     "der": Der,
+    "m2kd": M2kd,
 }
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
     "TRAINERS", "Balanced", "Bic", "Der", "Distill", "EndToEnd", "FineTune", "FromMemory", "Frozen", "FrozenRandom",
-    "FrozenSvm", "Interrupted", "Joint", "Lucir", "Podnet", "Progress", "Replay", "Task", "ThresholdMoving", "Trained",
+    "FrozenSvm", "Interrupted", "Joint", "Lucir", "M2kd", "Podnet", "Progress", "Replay", "Task", "ThresholdMoving", "Trained",
     "Trainer", "TrainingDiverged", "Wa", "trainer_of",
 ]  # fmt: skip
