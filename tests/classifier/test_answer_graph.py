@@ -39,7 +39,8 @@ def close(found, clf, images):
 
 
 @pytest.fixture(
-    scope="module", params=["scail", "icarl", "icarl_duet", "bic", "deesil", "e2e", "lucir", "podnet", "der"]
+    scope="module",
+    params=["scail", "icarl", "icarl_duet", "bic", "deesil", "e2e", "lucir", "podnet", "der", "m2kd", "fearnet"],
 )
 def learned(request):
     """Fourteen past classes, so that ScaIL's ten candidates leave some out; memory for most of them only."""

@@ -16,6 +16,7 @@ from scail.learner import Learned
 from scail.moments import Moments
 from scail.networks.cosine_linear import CosineLinear
 from scail.networks.network import Network, empty_linear
+from scail.networks.two_memories import TwoMemories
 
 TRACES = (
     "The weights of the network, and rows of other classes that were learned against it, carry traces of it until the "
@@ -136,6 +137,8 @@ def _without_row(network: Network, label: int) -> Network:
     if isinstance(network.linear, CosineLinear):
         network.linear = network.linear.only(left)
         return network
+    if isinstance(network.backbone, TwoMemories):
+        network.backbone = network.backbone.without(int(network.linear.weight[label].argmax()))
     network.linear = _only(network.linear, left)
     network.auxiliary = network.auxiliary and _only(network.auxiliary, left)
     return network

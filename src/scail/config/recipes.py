@@ -55,7 +55,14 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         der_classifier=first,
         m2kd=replace(first, gain=teacher_gain),
         m2kd_pruned=replace(first, lr=0.01, gain=teacher_gain),
+        **_memories(epochs=100, batch_size=64),
     )
+
+
+def _memories(epochs: int, batch_size: int) -> dict[str, Schedule]:
+    """FearNet's long memory in state 0, and later: small layers on features, by NAdam, which has no momentum to set."""
+    base = Schedule(epochs=epochs, lr=2e-3, batch_size=batch_size, decay="steps")
+    return {"fearnet_base": base, "fearnet_sleep": replace(base, epochs=60)}
 
 
 def quick(dataset: str = "glyphs") -> Experiment:
@@ -95,6 +102,7 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         der_classifier=replace(first, epochs=10),
         m2kd=replace(first, epochs=10),
         m2kd_pruned=replace(first, epochs=5, lr=0.005),
+        **_memories(epochs=100, batch_size=64),
     )
     recipe = Recipe(name="split-mnist", network="mlp", padding=0, schedules=schedules)
     stream = StreamSettings(states=5, class_order="given")
@@ -125,6 +133,7 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         der_classifier=replace(first, lr=0.1),
         m2kd=first,
         m2kd_pruned=replace(first, epochs=8, lr=0.001),
+        **_memories(epochs=100, batch_size=64),
     )
     small = dataset in SMALL_IMAGES
     network, _, _ = PRETRAINED_NETWORK.partition("@")
@@ -249,6 +258,7 @@ def _field_large() -> dict[str, Schedule]:
         # Ours: its numbers were not at hand.
         "m2kd": replace(lucir, distillation=(1.0, 1.0)),
         "m2kd_pruned": replace(lucir, epochs=20, lr=0.001, milestones=(10,), distillation=()),
+        **_memories(epochs=1000, batch_size=450),
     }
 
 
@@ -278,6 +288,7 @@ def _field_small() -> dict[str, Schedule]:
         # Ours: its numbers were not at hand.
         "m2kd": replace(lucir, distillation=(1.0, 1.0)),
         "m2kd_pruned": replace(lucir, epochs=20, lr=0.01, milestones=(10,), distillation=()),
+        **_memories(epochs=1000, batch_size=450),
     }
 
 

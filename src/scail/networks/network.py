@@ -27,6 +27,7 @@ from scail.networks.efficientnet_lite import (
 from scail.networks.grown import grown_like, parts_of, with_one_more
 from scail.networks.mlp import MLPS, create_mlp
 from scail.networks.resnet import MOST_WIDE, NETWORKS, create_resnet, layout_of, unfilled
+from scail.networks.two_memories import TwoMemories, two_memories_like
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
 from scail.storage.entry import not_finite
@@ -109,6 +110,12 @@ class Network(nn.Module):
     def projected(self, count: int, generator: Generator) -> Network:
         """A copy with so many random features in place of its own: max(0, features @ random matrix)."""
         return _projected(self.clone(), torch.randn(self.feature_size, count, generator=generator))
+
+    @property
+    def kept(self) -> list[Tensor]:
+        """What it has for later trainings alone: no prediction needs it."""
+        inner = self.backbone.kept if isinstance(self.backbone, TwoMemories) else []
+        return [*inner, *(self.auxiliary.parameters() if self.auxiliary is not None else ())]
 
     def clone(self) -> Network:
         """An independent copy."""
@@ -293,6 +300,9 @@ def network_from(name: str, channels: int, tensors: Mapping[str, Tensor]) -> Net
         network.backbone, times = grown_like(network.backbone, tensors)
         if times > 1:
             network.feature_size *= times
+            network.linear = empty_linear(network.feature_size, network.linear.out_features)
+        if (memories := two_memories_like(network.backbone, tensors)) is not None:
+            network.backbone, network.feature_size = memories, memories.sizes.long + memories.sizes.recent
             network.linear = empty_linear(network.feature_size, network.linear.out_features)
         if "linear.scale" in tensors:
             network.linear = cosine_linear_from(tensors, network.feature_size)

@@ -5,6 +5,7 @@ from scail.training.bic import Bic
 from scail.training.der import Der
 from scail.training.distill import Distill
 from scail.training.end_to_end import EndToEnd
+from scail.training.fearnet import Fearnet
 from scail.training.fine_tune import FineTune
 from scail.training.from_memory import FromMemory
 from scail.training.frozen import Frozen
@@ -39,11 +40,12 @@ TRAINERS: dict[str, type[Trainer]] = {
     "threshold_moving": ThresholdMoving,
     "der": Der,
     "m2kd": M2kd,
+    "fearnet": Fearnet,
 }
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
-    "TRAINERS", "Balanced", "Bic", "Der", "Distill", "EndToEnd", "FineTune", "FromMemory", "Frozen", "FrozenRandom",
-    "FrozenSvm", "Interrupted", "Joint", "Lucir", "M2kd", "Podnet", "Progress", "Replay", "Task", "ThresholdMoving", "Trained",
-    "Trainer", "TrainingDiverged", "Wa", "trainer_of",
+    "TRAINERS", "Balanced", "Bic", "Der", "Distill", "EndToEnd", "Fearnet", "FineTune", "FromMemory", "Frozen",
+    "FrozenRandom", "FrozenSvm", "Interrupted", "Joint", "Lucir", "M2kd", "Podnet", "Progress", "Replay", "Task",
+    "ThresholdMoving", "Trained", "Trainer", "TrainingDiverged", "Wa", "trainer_of",
 ]  # fmt: skip

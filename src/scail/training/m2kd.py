@@ -68,7 +68,8 @@ class M2kd(Trainer):
             _check_room(before, free, again)
             assert task.previous is not None
             teachers = before.teachers(task.previous, device)
-        loss = partial(multi_model_loss, teachers, *self.schedule.weights((DISTILLATION, AUXILIARY)))
+        weight, auxiliary = self.schedule.weights((DISTILLATION, AUXILIARY))
+        loss = partial(multi_model_loss, teachers, weight, auxiliary)
         with held(backbone, [~of for of in free], device):
             fit(network, task, self.schedule, loss)
         mine = keep_largest(backbone, free, KEPT)
@@ -80,9 +81,9 @@ class M2kd(Trainer):
         """State 0: a network with an auxiliary layer."""
         network = first_network(task, self.network, task.num_classes, generator_for(task.seed, "network"))
         check_maps(network, self.title, "m2kd")
-        maps = list[Tensor]()
+        maps, image = list[Tensor](), torch.zeros(1, *task.images.shape[1:], dtype=torch.uint8)
         with torch.no_grad():
-            network.eval().features(task.images[torch.arange(1)].to(network.mean.device), maps)
+            network.eval().features(image.to(network.mean.device), maps)
         fresh = generator_for(task.seed, "auxiliary", task.state)
         network.auxiliary = drawn_linear(maps[-2].shape[1], task.num_classes, fresh)
         return network
