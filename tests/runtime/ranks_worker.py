@@ -26,7 +26,7 @@ from scail.runtime.devices import fabric_of, joined
 from scail.runtime.ranks import Ranks, RanksDiffer, Told
 from scail.runtime.seeds import generator_for
 from scail.storage.store import Store
-from scail.training import Task
+from scail.training import Fearnet, Frozen, Joint, Task
 from scail.training.bic import bias_aware_loss
 from scail.training.der import WithAuxiliary, expanded_loss
 from scail.training.distill import sigmoid_loss
@@ -111,6 +111,20 @@ def network_for(loss: str) -> Network:
     return network
 
 
+def memories_of(fabric: Any, ranks: Ranks) -> dict[str, Tensor]:
+    """FearNet after three states: the last one sleeps, and has a gate."""
+    short = Schedule(epochs=2, lr=2e-3, batch_size=16, decay="steps")
+    trainer, previous = Fearnet(Frozen(Joint("mlp", SCHEDULE)), short, short), None
+    for state, count in enumerate((2, 3, 4)):
+        labels = torch.arange(2) if state == 0 else torch.tensor([count - 1])
+        task = Task(
+            state, images_of(34), labels.repeat(34)[:34], count, previous, Augmentation(1), 7, fabric, ranks=ranks,
+            past_classes=state and count - 1,
+        )  # fmt: skip
+        previous = trainer.train(task)
+    return previous.state_dict()
+
+
 def with_auxiliary(classes: int, seed: int) -> Network:
     """With a layer that only a loss uses."""
     network = create_network("mlp", 1, classes, generator_for(seed, "network"))
@@ -134,6 +148,7 @@ def main(out: Path, count: int) -> None:
         found["statistics"] = trained(fabric, ranks, "cross_entropy", with_batch_norm(), STILL)
         found["micro"] = trained(fabric, ranks, "cross_entropy", plain_network(4), replace(SCHEDULE, micro_batch=2))
         found["summed"] = trained(fabric, ranks, "cross_entropy", with_batch_norm(), SUMMED)
+        found["fearnet"] = memories_of(fabric, ranks)
         found["features"] = {n: extract_features(with_batch_norm(), images_of(n), ranks) for n in (0, 1, 300, 1500)}
         found["any"] = (ranks.any(ranks.rank == 1), ranks.any(False))
         found["gathered"] = ranks.gathered(ranks.rank * 10)

@@ -39,6 +39,7 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         epochs=epochs, passes=passes, lr=0.1, batch_size=batch_size, decay="settle", patience=4, gain=0.03, window=2000
     )
     return Schedules(
+        _memories(epochs=100, batch_size=64),
         first=first,
         later=first,
         balanced=replace(first, lr=0.01),
@@ -55,7 +56,6 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         der_classifier=first,
         m2kd=replace(first, gain=teacher_gain),
         m2kd_pruned=replace(first, lr=0.01, gain=teacher_gain),
-        **_memories(epochs=100, batch_size=64),
     )
 
 
@@ -86,6 +86,7 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
     """Split-MNIST as others publish it: five states of two digits in their order, a perceptron, no augmentation."""
     first = Schedule(epochs=30, lr=0.05, batch_size=128, decay="cosine")
     schedules = Schedules(
+        _memories(epochs=100, batch_size=64),
         first=first,
         later=replace(first, epochs=10),
         balanced=replace(first, epochs=10, lr=0.005),
@@ -102,7 +103,6 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         der_classifier=replace(first, epochs=10),
         m2kd=replace(first, epochs=10),
         m2kd_pruned=replace(first, epochs=5, lr=0.005),
-        **_memories(epochs=100, batch_size=64),
     )
     recipe = Recipe(name="split-mnist", network="mlp", padding=0, schedules=schedules)
     stream = StreamSettings(states=5, class_order="given")
@@ -117,6 +117,7 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
     """
     first = Schedule(epochs=16, lr=0.01, batch_size=32, decay="cosine")
     schedules = Schedules(
+        _memories(epochs=100, batch_size=64),
         first=first,
         later=first,
         balanced=replace(first, lr=0.001),
@@ -133,7 +134,6 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         der_classifier=replace(first, lr=0.1),
         m2kd=first,
         m2kd_pruned=replace(first, epochs=8, lr=0.001),
-        **_memories(epochs=100, batch_size=64),
     )
     small = dataset in SMALL_IMAGES
     network, _, _ = PRETRAINED_NETWORK.partition("@")

@@ -247,7 +247,7 @@ def descend(
         for rows in _batches(len(x_ND), schedule, task, what, len(losses)):
             loss = loss_of(x_ND[rows], targets_N[rows])
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             total += loss.item() * len(rows)
         losses.append(total / len(x_ND))
