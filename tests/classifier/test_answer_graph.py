@@ -45,7 +45,9 @@ def close(found, clf, images):
 )
 def learned(request):
     """Fourteen past classes, so that ScaIL's ten candidates leave some out; memory for most of them only."""
-    clf = little(method=request.param, memory=0 if METHODS[request.param].without_memory else 40, epochs=2).learn(*little_images(*NAMES[:9], each=4))
+    clf = little(method=request.param, memory=0 if METHODS[request.param].without_memory else 40, epochs=2).learn(
+        *little_images(*NAMES[:9], each=4)
+    )
     return clf.learn(*little_images(*NAMES[9:14], each=4)).learn(*little_images(*NAMES[14:], each=4))
 
 

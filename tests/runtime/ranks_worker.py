@@ -129,6 +129,7 @@ def with_auxiliary(classes: int, seed: int) -> Network:
     """With a layer that only a loss uses."""
     network = create_network("mlp", 1, classes, generator_for(seed, "network"))
     network.auxiliary = drawn_linear(400, classes, generator_for(seed, "auxiliary"))
+    network.mean, network.std = torch.full((1,), 128.0), torch.full((1,), 64.0)
     return network
 
 
