@@ -50,14 +50,15 @@ def two_states():
 
 def test_each_teacher_teaches_its_own_classes_in_both_classifiers():
     # Classes 0 and 1 are of the first model, 2 and 3 of the second; the image is of class 4.
-    student = Showing([[2 * LN3, 0.0, 0.0, 0.0, 2 * LN2]], [[0.0, 0.0, 2 * LN3, 0.0, 0.0]])
+    student = Showing([[2 * LN3, 0.0, 0.0, 0.0, 2 * LN2]], [[0.0] * 5])
     first = Teacher(torch.tensor([0, 1]), Showing([[0.0, 0.0]], [[0.0, 0.0]]))
     second = Teacher(torch.tensor([2, 3]), Showing([[0.0, 0.0]], [[2 * LN3, 0.0]]))
     loss = multi_model_loss([first, second], 0.5, 0.1, student, torch.zeros(1), torch.tensor([4]))
-    # At temperature 2 the first model's pair is (3, 1) / 4 against halves: 2 ln 2 - ln 3 / 2. The second one's are
-    # halves: ln 2. Inside: halves, ln 2; and (3, 1) / 4 against itself: 2 ln 2 - 3/4 ln 3.
-    outer = math.log(9 + 1 + 1 + 1 + 4) - 2 * LN2 + 0.5 * (2 * LN2 - LN3 / 2 + LN2)
-    inner = math.log(9 + 4) + 0.5 * (LN2 + 2 * LN2 - 0.75 * LN3)
+    # At temperature 2 the first model's pair is (3, 1) / 4 against halves, 2 ln 2 - ln 3 / 2, of which ln 2 is the
+    # teacher's own. The second one's are halves, as the teacher's. Inside the second teacher says (3, 1) / 4, which
+    # leaves 2 ln 2 - 3/4 ln 3 open, and the student halves: ln 2.
+    outer = math.log(9 + 1 + 1 + 1 + 4) - 2 * LN2 + 0.5 * (LN2 - LN3 / 2)
+    inner = math.log(5) + 0.5 * (LN2 - 2 * LN2 + 0.75 * LN3)
     assert loss.item() == pytest.approx(outer + 0.1 * inner)
 
 
