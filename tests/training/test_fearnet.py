@@ -15,7 +15,7 @@ from scail.networks.network import extract_features, network_from
 from scail.networks.two_memories import Sizes, two_memories
 from scail.runtime.seeds import generator_for
 from scail.training import Fearnet, Frozen, Interrupted, TrainingDiverged, trainer_of
-from scail.training.fearnet import long_memory_loss
+from scail.training.fearnet import check_spread, long_memory_loss
 from tests.training.test_trainers import JOINT, task_of
 
 MEMORY = Schedule(epochs=3, lr=2e-3, batch_size=16, decay="steps")
@@ -158,6 +158,13 @@ def test_a_loss_that_is_no_number_and_wrong_weights_are_errors():
     recipe = quick("digits").recipe
     with pytest.raises(ValueError, match=r"expected 2, as 1\+0.1"):
         trainer_of(Fearnet, recipe, recipe.schedules.but([("fearnet_sleep", "distillation", (1.0,))]), None)
+
+
+def test_a_long_memory_that_collapses_is_told():
+    flat = replace(TRAINER, base=replace(MEMORY, lr=0.05, epochs=60, weight_decay=10.0))
+    with pytest.raises(ValueError, match=r"state 0, FearNet: the long memory has collapsed.* class 0 .*--schedule"):
+        flat.train(task_of([], [9, 9]))
+    check_spread(torch.ones(3, 2), torch.ones(3, 2), 0, 0)  # images that are all the same may be
 
 
 def test_it_stops_when_asked_and_comes_out_the_same(states):

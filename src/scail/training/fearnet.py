@@ -27,6 +27,8 @@ from scail.training.trainer import Trainer
 
 HIDDEN, CODE = 140, 130
 """Units of the long memory's layers."""
+LEAST_SPREAD = 0.01
+"""What is made up of a class spreads so many times as far as its features, or the memory is of no use."""
 INPUT, INNER = 1.0, 0.1
 """Weights of what is decoded: of the features, and of the hidden layer; a schedule may have others."""
 
@@ -211,11 +213,25 @@ def train_long_memory(memories: TwoMemories, x_ND: Tensor, labels_N: Tensor, sch
     descend(layers, partial(long_memory_loss, memories, weights), x_ND, labels_N, schedule, task, "long memory")
     with torch.no_grad():
         code_NL = memories.encoder(x_ND).double()
+        back_ND = memories.decoder(code_NL.float())
     for label in range(memories.sizes.long):
         own = code_NL[labels_N == label]
+        check_spread(x_ND[labels_N == label], back_ND[labels_N == label], label, task.state)
         mean = own.mean(0)
         memories.mean_ML[label] = mean
         memories.covariance_MLL[label] = (own - mean).T @ (own - mean) / max(1, len(own) - 1)
+
+
+def check_spread(x_ND: Tensor, back_ND: Tensor, label: int, state: int) -> None:
+    """An error where what is decoded of a class is the same for all its features, and they are not."""
+    spread, back = (float(of.std(0, correction=0).mean()) for of in (x_ND, back_ND))
+    if back < LEAST_SPREAD * spread:
+        raise ValueError(
+            f"state {state}, FearNet: the long memory has collapsed. What it makes up of class {label} (counted from 0 "
+            f"as they came) spreads {back / spread:.1e} times as far as the class's features, expected "
+            f"{LEAST_SPREAD:g} or more. Train it longer or with less weight decay, as --schedule "
+            "fearnet-sleep.epochs=200,fearnet-sleep.weight_decay=0 (fearnet-base for state 0). States before are kept"
+        )
 
 
 def gate_loss(memories: TwoMemories, x_ND: Tensor, recent_N: Tensor) -> Tensor:
