@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,9 +23,11 @@ from scail.runtime.allocation import keep_freed_memory
 from scail.runtime.seeds import generator_for
 from scail.training.bic import bias_aware_loss
 from scail.training.der import WithAuxiliary, expanded_loss
+from scail.training.earlier_models import Teacher, held, masked
 from scail.training.end_to_end import distilled_cross_entropy
 from scail.training.losses import BatchLoss, teacher_of
 from scail.training.lucir import rebalanced_loss
+from scail.training.m2kd import multi_model_loss
 from scail.training.podnet import PROXIES, held_loss
 from scail.training.threshold_moving import softened_loss
 from scail.training.wa import never_negative
@@ -44,6 +46,8 @@ class Case:
     """Rows of each class of a layer that goes by angles; 0: an ordinary layer."""
     grows: bool = False
     """The teacher's place is taken by a frozen extractor beside the one that is trained."""
+    auxiliary: bool = False
+    """Both have a layer inside; and half of the weights are held."""
 
 
 CASES = {
@@ -53,6 +57,9 @@ CASES = {
     "threshold_moving": Case(lambda teacher: partial(softened_loss, teacher, 1.0, 2.0)),
     "podnet": Case(lambda teacher: partial(held_loss, teacher, 1.0, 3.0), PROXIES),
     "der": Case(lambda _: partial(expanded_loss, PAST, CLASSES), grows=True),
+    "m2kd": Case(
+        lambda teacher: partial(multi_model_loss, [Teacher(torch.arange(PAST), teacher)], 1.0, 1.0), auxiliary=True
+    ),
 }
 
 
@@ -71,6 +78,21 @@ def expand(network: Network) -> None:
     network.recreate_linear(CLASSES, generator_for(3, "layer"))
     auxiliary = drawn_linear(each, 1 + CLASSES - PAST, generator_for(4, "layer"))
     network.linear = WithAuxiliary(network.linear, auxiliary)
+
+
+def add_auxiliary(network: Network, classes: int) -> None:
+    """Both layers for so many classes; the inner one sees half as many features."""
+    network.linear = drawn_linear(network.feature_size, classes, generator_for(3, "layer"))
+    network.auxiliary = drawn_linear(network.feature_size // 2, classes, generator_for(4, "layer"))
+
+
+def kept_in_bounds(name: str, model: Network) -> AbstractContextManager[None]:
+    """What a trainer sees to after every step."""
+    if name == "wa":
+        return never_negative(model.linear)
+    if name == "m2kd":
+        return held(model.backbone, [w > 0 for w in masked(model.backbone)], torch.device("cpu"))
+    return nullcontext()
 
 
 def bare_step(name: str, proxies: int, images: torch.Tensor, labels: torch.Tensor) -> Callable[[], None]:
@@ -103,7 +125,10 @@ def main(names: list[str]) -> None:
             model, teacher = network_of(network, case.proxies), teacher_of(network_of(network, case.proxies))
             if case.grows:
                 expand(model)
-            with never_negative(model.linear) if name == "wa" else nullcontext():
+            if case.auxiliary:
+                add_auxiliary(model, CLASSES)
+                add_auxiliary(teacher, PAST)
+            with kept_in_bounds(name, model):
                 times = times_of(model, images, labels, FULL, steps, case.loss(teacher))
             print(f"{network}, {name}: {shares_of(times, 'bare')}", flush=True)
 

@@ -153,6 +153,19 @@ def test_what_is_counted_as_cost_follows_from_the_method(measured, tiny):
     assert cost["der", "herding"]["flops"] > 2.9 * ft["flops"]
     (der,) = (record for record in measured.summary["methods"] if record["method"] == "der")
     grown, extractor = [of["parameters"] for of in der["per_state"]], ft["parameters"] - 6 * 65
+    weights, norms = (
+        extractor - 2 * 240,
+        4 * 240,
+    )  # 240 channels are normalised: two parameters each, and two statistics
+    rows, inner = 6 * 4 * (64 + 1), 6 * 4 * (32 + 1)
+    models = weights + 3 * norms * 4 + 6 * 8 + rows + inner  # a byte a weight; each model's norms; each class's rows
+    assert cost["m2kd", "herding"]["bytes_kept"] == ft["bytes_kept"] + models + inner
+    assert cost["m2kd", "herding"]["parameters"] == ft["parameters"]
+    decoder = (130 + 1) * 140 + (140 + 1) * 64
+    assert cost["fearnet", None]["bytes_kept"] == 4 * (4 * (130 + 130 * 130) + decoder)
+    recent = 2 * 20 * (64 + 1)
+    memories = 2 * (64 + 1) * 140 + (140 + 1) * (130 + 1) + (130 + 1) * 4 + recent
+    assert cost["fearnet", None]["parameters"] == extractor + memories + 6 * 7
     assert grown == [(k + 1) * extractor + (2 * k + 2) * (64 * (k + 1) + 1) for k in range(3)]
 
 

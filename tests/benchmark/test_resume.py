@@ -19,7 +19,20 @@ from scail.cli.main import main
 from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
 from scail.storage.store import Store
-from scail.training import Der, EndToEnd, FineTune, Interrupted, Joint, Lucir, Podnet, Task, ThresholdMoving, Wa
+from scail.training import (
+    Der,
+    EndToEnd,
+    FineTune,
+    Interrupted,
+    Joint,
+    Lucir,
+    M2kd,
+    Podnet,
+    Task,
+    ThresholdMoving,
+    Trained,
+    Wa,
+)
 from tests.forked import Forked
 from tests.storage.stored import read_only, without_privileges, writable
 
@@ -194,8 +207,9 @@ def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path)
 
 OTHERS = {
     "e2e": EndToEnd, "lucir": Lucir, "wa": Wa, "podnet": Podnet, "threshold_moving": ThresholdMoving, "der": Der,
+    "m2kd": M2kd,
 }  # fmt: skip
-TWO_STAGES = ("e2e", "podnet", "der")
+TWO_STAGES = ("e2e", "podnet", "der", "m2kd")
 
 
 @pytest.mark.parametrize(
@@ -218,14 +232,17 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
     schedule = Schedule(epochs=4, lr=0.5, batch_size=16, decay=decay, patience=0, **summed)
     trainer = FineTune(Joint("resnet8", schedule), schedule)
     fabric = Fabric(accelerator="cpu", devices=1)
-    previous = None
+    previous, carried = None, {}
     if name in OTHERS:  # with a teacher; some have two stages
         short = replace(schedule, epochs=2)
         two = {"e2e": (trainer, short), "der": (trainer.first, schedule, short)}
-        given = (two | {"podnet": ("resnet8", schedule, short)}).get(name, ("resnet8", schedule))
+        two |= dict.fromkeys(("podnet", "m2kd"), ("resnet8", schedule, short))
+        given = two.get(name, ("resnet8", schedule))
         other = OTHERS[name](*given)
         first = Task(0, images[:20], 0 * labels[:20], 1, None, Augmentation(1), 5, fabric)
         previous, trainer = (trainer if name == "e2e" else other).train(first), other
+        none = torch.empty(0, dtype=torch.int64)
+        carried = other.complete(Trained(previous, none, none, none, none, none), first) if name == "m2kd" else {}
 
     def train(stop_after: int | None, checkpoint):
         batches = 0
@@ -239,6 +256,7 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
         task = Task(
             state, images, labels, 2, previous, Augmentation(1), 5, fabric,
             stop_asked=stop_asked, checkpoint=checkpoint, past_classes=state, budget=25,
+            carried=carried,
         )  # fmt: skip
         return trainer.train(task).state_dict()
 

@@ -32,6 +32,10 @@ LARGE = {
     "threshold_moving": (60, 0.02, 128, 1e-3, "steps", 5, None, (20, 30, 40, 50)),
     "der": (200, 0.1, 256, 5e-4, "steps", 10, None, (60, 120, 160)),
     "der_classifier": (30, 0.1, 256, 5e-4, "steps", 10, None, (15,)),
+    "m2kd": (90, 0.1, 128, 1e-4, "steps", 10, None, (30, 60)),
+    "m2kd_pruned": (20, 0.001, 128, 1e-4, "steps", 10, None, (10,)),
+    "fearnet_base": (1000, 2e-3, 450, 5e-4, "steps", 10, None, ()),
+    "fearnet_sleep": (60, 2e-3, 450, 5e-4, "steps", 10, None, ()),
 }
 SMALL = {
     "first": (300, 0.1, 128, 5e-4, "plateau", 10, 60, ()),
@@ -48,6 +52,10 @@ SMALL = {
     "threshold_moving": (70, 0.02, 64, 5e-3, "steps", 5, None, (45, 60, 68)),
     "der": (170, 0.1, 128, 5e-4, "steps", 10, None, (100, 120)),
     "der_classifier": (30, 0.1, 128, 5e-4, "steps", 10, None, (15,)),
+    "m2kd": (160, 0.1, 128, 5e-4, "steps", 10, None, (80, 120)),
+    "m2kd_pruned": (20, 0.01, 128, 5e-4, "steps", 10, None, (10,)),
+    "fearnet_base": (1000, 2e-3, 450, 5e-4, "steps", 10, None, ()),
+    "fearnet_sleep": (60, 2e-3, 450, 5e-4, "steps", 10, None, ()),
 }
 BIC = {
     "bic_first": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),

@@ -26,14 +26,16 @@ from scail.runtime.devices import fabric_of, joined
 from scail.runtime.ranks import Ranks, RanksDiffer, Told
 from scail.runtime.seeds import generator_for
 from scail.storage.store import Store
-from scail.training import Task
+from scail.training import Fearnet, Frozen, Joint, Task
 from scail.training.bic import bias_aware_loss
 from scail.training.der import WithAuxiliary, expanded_loss
 from scail.training.distill import sigmoid_loss
+from scail.training.earlier_models import Teacher, held, masked
 from scail.training.end_to_end import distilled_cross_entropy
 from scail.training.loop import fit
 from scail.training.losses import cross_entropy
 from scail.training.lucir import rebalanced_loss
+from scail.training.m2kd import multi_model_loss
 from scail.training.podnet import held_loss
 from scail.training.threshold_moving import softened_loss
 from scail.training.wa import never_negative
@@ -44,7 +46,7 @@ STILL = replace(SCHEDULE, lr=1e-12, weight_decay=0.0)  # nothing moves but runni
 SUMMED = replace(SCHEDULE, micro_batch=2, sum_micro_batches=True)
 LOSSES = (
     *("cross_entropy", "distilled", "sigmoid", "bias_aware", "clipped"),
-    *("rebalanced", "held", "softened", "expanded"),
+    *("rebalanced", "held", "softened", "expanded", "multi_model"),
 )
 
 
@@ -79,16 +81,24 @@ def trained(fabric: Any, ranks: Ranks, loss: str, network: Network, schedule: Sc
         "rebalanced": partial(rebalanced_loss, teacher, 2, 5.0, 2.0),
         "softened": partial(softened_loss, teacher, 1.0, 2.0),
         "expanded": partial(expanded_loss, 2, 4),
+        "multi_model": partial(multi_model_loss, [Teacher(torch.arange(2), with_auxiliary(2, 1).eval())], 1.0, 1.0),
         "held": partial(held_loss, create_network("mlp", 1, 2, generator_for(1, "teacher")).eval(), 1.0, 3.0),
     }
     task = Task(0, images_of(34), torch.arange(34) % 4, 4, None, Augmentation(1), 7, fabric, ranks=ranks)
-    with never_negative(network.linear) if loss == "clipped" else nullcontext():
+    bounds = nullcontext()
+    if loss == "clipped":
+        bounds = never_negative(network.linear)
+    elif loss == "multi_model":
+        bounds = held(network.backbone, [w > 0 for w in masked(network.backbone)], fabric.device)
+    with bounds:
         fit(network, task, schedule, losses[loss])
     return {name: value.clone() for name, value in network.state_dict().items()}
 
 
 def network_for(loss: str) -> Network:
     """What is trained with this loss: nothing with batch norm."""
+    if loss == "multi_model":
+        return with_auxiliary(4, 0)
     network = create_network("mlp", 1, 4, generator_for(0, "network")) if loss == "held" else plain_network(4)
     if loss in ("rebalanced", "held"):
         layer = CosineLinear(network.feature_size, 4, 3 if loss == "held" else 1).drawn(generator_for(0, "layer"))
@@ -98,6 +108,28 @@ def network_for(loss: str) -> Network:
         network.grow()
         network.recreate_linear(4, generator_for(0, "layer"))
         network.linear = WithAuxiliary(network.linear, drawn_linear(8, 3, generator_for(0, "auxiliary")))
+    return network
+
+
+def memories_of(fabric: Any, ranks: Ranks) -> dict[str, Tensor]:
+    """FearNet after three states: the last one sleeps, and has a gate."""
+    short = Schedule(epochs=2, lr=2e-3, batch_size=16, decay="steps")
+    trainer, previous = Fearnet(Frozen(Joint("mlp", SCHEDULE)), short, short), None
+    for state, count in enumerate((2, 3, 4)):
+        labels = torch.arange(2) if state == 0 else torch.tensor([count - 1])
+        task = Task(
+            state, images_of(34), labels.repeat(34)[:34], count, previous, Augmentation(1), 7, fabric, ranks=ranks,
+            past_classes=state and count - 1,
+        )  # fmt: skip
+        previous = trainer.train(task)
+    return previous.state_dict()
+
+
+def with_auxiliary(classes: int, seed: int) -> Network:
+    """With a layer that only a loss uses."""
+    network = create_network("mlp", 1, classes, generator_for(seed, "network"))
+    network.auxiliary = drawn_linear(400, classes, generator_for(seed, "auxiliary"))
+    network.mean, network.std = torch.full((1,), 128.0), torch.full((1,), 64.0)
     return network
 
 
@@ -117,6 +149,7 @@ def main(out: Path, count: int) -> None:
         found["statistics"] = trained(fabric, ranks, "cross_entropy", with_batch_norm(), STILL)
         found["micro"] = trained(fabric, ranks, "cross_entropy", plain_network(4), replace(SCHEDULE, micro_batch=2))
         found["summed"] = trained(fabric, ranks, "cross_entropy", with_batch_norm(), SUMMED)
+        found["fearnet"] = memories_of(fabric, ranks)
         found["features"] = {n: extract_features(with_batch_norm(), images_of(n), ranks) for n in (0, 1, 300, 1500)}
         found["any"] = (ranks.any(ranks.rank == 1), ranks.any(False))
         found["gathered"] = ranks.gathered(ranks.rank * 10)

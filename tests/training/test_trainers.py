@@ -695,8 +695,18 @@ FT_HEADS = {
     "ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail", "ft_wa", "prior", "tau_norm", "il2m", "siw", "siw_mc",
     "ft_slda", "ft_ridge", "duet",
 }  # fmt: skip
-WITHOUT_MEMORY = ("lwf", "ft_nomem", "full", "ncm", "slda", "ridge", "ranpac", "fetril")  # or the same with any
-THE_FIELD = ("lucir", "lucir_mc", "wa", "podnet", "threshold_moving", "der")
+WITHOUT_MEMORY = (
+    "lwf",
+    "ft_nomem",
+    "full",
+    "ncm",
+    "slda",
+    "ridge",
+    "ranpac",
+    "fetril",
+    "fearnet",
+)  # or the same with any
+THE_FIELD = ("lucir", "lucir_mc", "wa", "podnet", "threshold_moving", "der", "m2kd")
 RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
 
 
@@ -718,9 +728,10 @@ def test_a_selection_that_is_asked_for_holds_for_every_method_with_a_memory(tiny
 def test_without_a_memory_there_is_one_trajectory_per_trainer_and_none_that_needs_exemplars(tiny):
     found = places_by_method(tiny.but(memory=0))
     left_out = {"ft_nem", "ft_bal", "icarl", "bic", "e2e", "ft_slda", "ft_ridge", "duet", "icarl_duet", "er", "gdumb"}
-    assert set(METHODS) - set(found) == left_out | set(THE_FIELD) - {"threshold_moving"}
+    assert set(METHODS) - set(found) == left_out | set(THE_FIELD) - {"threshold_moving", "m2kd"}
     assert all(places == (NONE,) for places in found.values())
     trainers = [one.trainer for one in trajectories_in(settle(tiny.but(memory=0)))]
     assert sorted(trainers) == [
-        *("distill", "fine_tune", "frozen", "frozen_random", "frozen_svm", "joint", "threshold_moving")
+        *("distill", "fearnet", "fine_tune", "frozen", "frozen_random", "frozen_svm"),
+        *("joint", "m2kd", "threshold_moving"),
     ]

@@ -1,6 +1,7 @@
 """What a method costs after a state: of one prediction, and of what must be kept until the next state. All is counted.
 
-Not counted as kept is the network itself: every method needs it, and its parameters stand beside.
+Not counted as kept is the network itself: every method needs it, and its parameters stand beside. What it has for later
+trainings alone is counted as kept, and not as its parameters.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import fields, replace
 from math import prod
 from typing import Any, TypeVar, cast
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from scail.benchmark.incremental import Step
 from scail.benchmark.trajectory import Trajectory
@@ -60,8 +61,9 @@ class Costs:
         if network.feature_size not in self._backbone:
             _, height, width = self.trajectory.configuration.dataset.shape
             whole, linear = describe_network(network, height, width), network.linear
+            others = [p for p in (*linear.parameters(), *network.kept) if isinstance(p, nn.Parameter)]
             self._backbone[network.feature_size] = {
-                "parameters": whole["parameters"] - sum(p.numel() for p in linear.parameters()),
+                "parameters": whole["parameters"] - sum(p.numel() for p in others),
                 "flops": whole["flops"] - 2 * linear.weight.numel(),
             }
         return self._backbone[network.feature_size]
@@ -88,6 +90,7 @@ def _values_kept(learned: Learned, seen: set[str]) -> int:
     kept: list[Tensor] = [getattr(learned.evidence, name) for name in _KEPT if name in seen]
     carried: Mapping[str, Tensor] = learned.carried
     kept += [value for name, value in carried.items() if name not in _MOMENTS or name in seen]
+    kept += learned.network.kept
     return sum(value.numel() * value.element_size() for value in kept)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scail.classifier.left_out import calibrated
 from scail.classifier.model import Kept, Model, Seen, digest_of_pixels
@@ -16,6 +16,7 @@ from scail.learner import Learned
 from scail.moments import Moments
 from scail.networks.cosine_linear import CosineLinear
 from scail.networks.network import Network, empty_linear
+from scail.networks.two_memories import TwoMemories
 
 TRACES = (
     "The weights of the network, and rows of other classes that were learned against it, carry traces of it until the "
@@ -136,13 +137,20 @@ def _without_row(network: Network, label: int) -> Network:
     if isinstance(network.linear, CosineLinear):
         network.linear = network.linear.only(left)
         return network
-    weight, bias = (p.detach() for p in network.linear.parameters())
-    linear = empty_linear(network.feature_size, len(left))
-    with torch.no_grad():
-        linear.weight.copy_(weight[left])
-        linear.bias.copy_(bias[left])
-    network.linear = linear
+    if isinstance(network.backbone, TwoMemories):
+        network.backbone = network.backbone.without(int(network.linear.weight[label].argmax()))
+    network.linear = _only(network.linear, left)
+    network.auxiliary = network.auxiliary and _only(network.auxiliary, left)
     return network
+
+
+def _only(layer: nn.Linear, left: Tensor) -> nn.Linear:
+    """A layer with these rows."""
+    linear = empty_linear(layer.in_features, len(left))
+    with torch.no_grad():
+        linear.weight.copy_(layer.weight[left])
+        linear.bias.copy_(layer.bias[left])
+    return linear
 
 
 def _others(count: int, label: int) -> Tensor:

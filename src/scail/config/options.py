@@ -164,6 +164,8 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     balanced: the last step of FT^BAL and E2E. distill: iCaRL, FT^distill, iCaRL^duet and LwF.
     bic-first, bic and bic-correction: BiC's state 0, later states, and second stage. lucir, wa, podnet: these methods;
     podnet-classifier: PODNet's last step. threshold-moving: this method. der, der-classifier: DER, and its last step.
+    m2kd, m2kd-pruned: M2KD, and its second step.
+    fearnet-base, fearnet-sleep: FearNet's memory in state 0, and later.
     WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience, weight_decay_states or
     micro_batch; passes, window: numbers of images; gain: a share; divide_by_state, sum_micro_batches: yes or no;
     backbone_rate: 0.1 lets all but the linear layer learn at a tenth of the rate, so that features move less;

@@ -39,6 +39,7 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         epochs=epochs, passes=passes, lr=0.1, batch_size=batch_size, decay="settle", patience=4, gain=0.03, window=2000
     )
     return Schedules(
+        _memories(epochs=100, batch_size=64),
         first=first,
         later=first,
         balanced=replace(first, lr=0.01),
@@ -53,7 +54,15 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         threshold_moving=replace(first, gain=0.01),
         der=first,
         der_classifier=first,
+        m2kd=replace(first, gain=teacher_gain),
+        m2kd_pruned=replace(first, lr=0.01, gain=teacher_gain),
     )
+
+
+def _memories(epochs: int, batch_size: int) -> dict[str, Schedule]:
+    """FearNet's long memory in state 0, and later: small layers on features, by NAdam, which has no momentum to set."""
+    base = Schedule(epochs=epochs, lr=2e-3, batch_size=batch_size, decay="steps")
+    return {"fearnet_base": base, "fearnet_sleep": replace(base, epochs=60)}
 
 
 def quick(dataset: str = "glyphs") -> Experiment:
@@ -77,6 +86,7 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
     """Split-MNIST as others publish it: five states of two digits in their order, a perceptron, no augmentation."""
     first = Schedule(epochs=30, lr=0.05, batch_size=128, decay="cosine")
     schedules = Schedules(
+        _memories(epochs=100, batch_size=64),
         first=first,
         later=replace(first, epochs=10),
         balanced=replace(first, epochs=10, lr=0.005),
@@ -91,6 +101,8 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         threshold_moving=replace(first, epochs=10),
         der=first,
         der_classifier=replace(first, epochs=10),
+        m2kd=replace(first, epochs=10),
+        m2kd_pruned=replace(first, epochs=5, lr=0.005),
     )
     recipe = Recipe(name="split-mnist", network="mlp", padding=0, schedules=schedules)
     stream = StreamSettings(states=5, class_order="given")
@@ -105,6 +117,7 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
     """
     first = Schedule(epochs=16, lr=0.01, batch_size=32, decay="cosine")
     schedules = Schedules(
+        _memories(epochs=100, batch_size=64),
         first=first,
         later=first,
         balanced=replace(first, lr=0.001),
@@ -119,6 +132,8 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         threshold_moving=first,
         der=first,
         der_classifier=replace(first, lr=0.1),
+        m2kd=first,
+        m2kd_pruned=replace(first, epochs=8, lr=0.001),
     )
     small = dataset in SMALL_IMAGES
     network, _, _ = PRETRAINED_NETWORK.partition("@")
@@ -240,6 +255,10 @@ def _field_large() -> dict[str, Schedule]:
         ),
         "der": replace(der, epochs=200, batch_size=256, milestones=(60, 120, 160)),
         "der_classifier": replace(der, batch_size=256, distillation=(1.0,)),
+        # Ours: its numbers were not at hand.
+        "m2kd": replace(lucir, distillation=(1.0, 1.0)),
+        "m2kd_pruned": replace(lucir, epochs=20, lr=0.001, milestones=(10,), distillation=()),
+        **_memories(epochs=1000, batch_size=450),
     }
 
 
@@ -266,6 +285,10 @@ def _field_small() -> dict[str, Schedule]:
         ),
         "der": replace(der, epochs=170, milestones=(100, 120)),
         "der_classifier": der,
+        # Ours: its numbers were not at hand.
+        "m2kd": replace(lucir, distillation=(1.0, 1.0)),
+        "m2kd_pruned": replace(lucir, epochs=20, lr=0.01, milestones=(10,), distillation=()),
+        **_memories(epochs=1000, batch_size=450),
     }
 
 
@@ -296,6 +319,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     rates |= {"lucir": 0.1, "wa": 0.1, "podnet": 0.1, "podnet_classifier": 0.05}
     rates |= {"threshold_moving": 0.1}
     rates |= {"der": 0.1, "der_classifier": 0.1}
+    rates |= {"m2kd": 0.1, "m2kd_pruned": 0.01}
     schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
     if not small:
         schedules = schedules.but((name, "weight_decay", 1e-4) for name in rates if name != "distill")

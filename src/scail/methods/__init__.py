@@ -128,6 +128,14 @@ METHODS: dict[str, Method] = {
         "DER", "a further extractor in each state beside frozen ones; then a new layer on balanced images",
         heads.ft, "der", "herding", needs_exemplars=True, in_paper=False,
     ),
+    "m2kd": Method(
+        "M2KD", "distillation from every earlier model, also inside; they live on in the weights of one network",
+        heads.ft, "m2kd", "herding", in_paper=False,
+    ),
+    "fearnet": Method(
+        "FearNet", "frozen network; recent features as they are, older ones dreamt up again; a gate between",
+        heads.ft, "fearnet", without_memory=True, in_paper=False,
+    ),
     "deesil": Method(
         "DeeSIL", "frozen network, a linear SVM for each class", heads.svm, "frozen_svm", "random",
         carried=("svm_weight", "svm_bias"),

@@ -27,6 +27,7 @@ from scail.networks.efficientnet_lite import (
 from scail.networks.grown import grown_like, parts_of, with_one_more
 from scail.networks.mlp import MLPS, create_mlp
 from scail.networks.resnet import MOST_WIDE, NETWORKS, create_resnet, layout_of, unfilled
+from scail.networks.two_memories import TwoMemories, two_memories_like
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
 from scail.storage.entry import not_finite
@@ -50,6 +51,8 @@ class Inside(NamedTuple):
     """Of a layer that goes by angles: what its similarities are multiplied by. Else 1."""
     maps: list[Tensor]
     """Where they were asked for: N x channels x H x W after each stage of the backbone."""
+    auxiliary_NC: Tensor | None = None
+    """With the maps, where there is an auxiliary layer: its scores."""
 
 
 class Network(nn.Module):
@@ -65,6 +68,8 @@ class Network(nn.Module):
         self.register_buffer("std", torch.ones(channels))
         self.backbone = backbone
         self.linear: nn.Linear = empty_linear(feature_size, num_classes)
+        self.auxiliary: nn.Linear | None = None
+        """A second layer, on the means of the maps after the last stage but one: for training alone."""
         self.int8: bytes | None = None
         """An ONNX graph in whole numbers of 8 bits whose features stand for its own; see `networks.int8`."""
 
@@ -83,7 +88,8 @@ class Network(nn.Module):
         if not inside:
             return scores
         scale = self.linear.scale if isinstance(self.linear, CosineLinear) else torch.ones(())
-        return Inside(scores, features, scale, maps)
+        auxiliary = self.auxiliary(maps[-2].mean((2, 3))) if maps and self.auxiliary is not None else None
+        return Inside(scores, features, scale, maps, auxiliary)
 
     def recreate_linear(self, num_classes: int, generator: Generator, keep_past: bool = False) -> None:
         """A fresh linear layer for `num_classes`; with `keep_past` the rows of the past classes stay as they are."""
@@ -104,6 +110,12 @@ class Network(nn.Module):
     def projected(self, count: int, generator: Generator) -> Network:
         """A copy with so many random features in place of its own: max(0, features @ random matrix)."""
         return _projected(self.clone(), torch.randn(self.feature_size, count, generator=generator))
+
+    @property
+    def kept(self) -> list[Tensor]:
+        """What it has for later trainings alone: no prediction needs it."""
+        inner = self.backbone.kept if isinstance(self.backbone, TwoMemories) else []
+        return [*inner, *(self.auxiliary.parameters() if self.auxiliary is not None else ())]
 
     def clone(self) -> Network:
         """An independent copy."""
@@ -289,8 +301,13 @@ def network_from(name: str, channels: int, tensors: Mapping[str, Tensor]) -> Net
         if times > 1:
             network.feature_size *= times
             network.linear = empty_linear(network.feature_size, network.linear.out_features)
+        if (memories := two_memories_like(network.backbone, tensors)) is not None:
+            network.backbone, network.feature_size = memories, memories.sizes.long + memories.sizes.recent
+            network.linear = empty_linear(network.feature_size, network.linear.out_features)
         if "linear.scale" in tensors:
             network.linear = cosine_linear_from(tensors, network.feature_size)
+        if (rows := tensors.get("auxiliary.weight")) is not None:
+            network.auxiliary = empty_linear(rows.shape[-1] if rows.ndim else 0, classes_of(tensors))
         network.load_state_dict(dict(tensors))
     except (RuntimeError, ValueError) as error:
         raise ValueError(f"not the weights of {name} ({str(error)[:200]})") from error

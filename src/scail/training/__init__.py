@@ -5,6 +5,7 @@ from scail.training.bic import Bic
 from scail.training.der import Der
 from scail.training.distill import Distill
 from scail.training.end_to_end import EndToEnd
+from scail.training.fearnet import Fearnet
 from scail.training.fine_tune import FineTune
 from scail.training.from_memory import FromMemory
 from scail.training.frozen import Frozen
@@ -13,6 +14,7 @@ from scail.training.frozen_svm import FrozenSvm
 from scail.training.joint import Joint
 from scail.training.loop import TrainingDiverged
 from scail.training.lucir import Lucir
+from scail.training.m2kd import M2kd
 from scail.training.podnet import Podnet
 from scail.training.replay import Replay
 from scail.training.task import Interrupted, Progress, Task, Trained
@@ -37,11 +39,13 @@ TRAINERS: dict[str, type[Trainer]] = {
     "podnet": Podnet,
     "threshold_moving": ThresholdMoving,
     "der": Der,
+    "m2kd": M2kd,
+    "fearnet": Fearnet,
 }
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
-    "TRAINERS", "Balanced", "Bic", "Der", "Distill", "EndToEnd", "FineTune", "FromMemory", "Frozen", "FrozenRandom",
-    "FrozenSvm", "Interrupted", "Joint", "Lucir", "Podnet", "Progress", "Replay", "Task", "ThresholdMoving", "Trained",
-    "Trainer", "TrainingDiverged", "Wa", "trainer_of",
+    "TRAINERS", "Balanced", "Bic", "Der", "Distill", "EndToEnd", "Fearnet", "FineTune", "FromMemory", "Frozen",
+    "FrozenRandom", "FrozenSvm", "Interrupted", "Joint", "Lucir", "M2kd", "Podnet", "Progress", "Replay", "Task",
+    "ThresholdMoving", "Trained", "Trainer", "TrainingDiverged", "Wa", "trainer_of",
 ]  # fmt: skip

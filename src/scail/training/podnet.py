@@ -56,7 +56,7 @@ class Podnet(Trainer):
         """The network after this state."""
         if task.previous is None:
             network = cosine_network(task, self.network, PROXIES)
-            _check_maps(network)
+            check_maps(network, "PODNet", "podnet")
             fit(network, task, self.schedule, similarity_loss)
             return network
         network = task.previous.clone()
@@ -86,12 +86,12 @@ class Podnet(Trainer):
         return {"trainer": "podnet", "version": 1, "loop": LOOP_VERSION, **own}
 
 
-def _check_maps(network: Network) -> None:
+def check_maps(network: Network, label: str, method: str) -> None:
     """An error where a network does not show what is inside."""
     if not getattr(network.backbone, "shows_maps", False):
         raise ValueError(
-            f"PODNet compares maps inside the network, and {network.name} shows none; take one of scail's ResNets or "
-            "EfficientNets, such as resnet8 or efficientnet-lite0, or leave podnet out"
+            f"{label} compares maps inside the network, and {network.name} shows none; take one of scail's ResNets or "
+            f"EfficientNets, such as resnet8 or efficientnet-lite0, or leave {method} out"
         )
 
 
