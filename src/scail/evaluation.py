@@ -22,6 +22,17 @@ def top_k_accuracy(scores_NC: Tensor, labels_N: Tensor, k: int) -> float:
     return 100 * hit.any(1).double().mean().item()
 
 
+def task_given_accuracy(scores_NC: Tensor, labels_N: Tensor, first_state_C: Tensor) -> float:
+    """Top-1 where each image comes with the state in which its class was new: only that state's classes compete.
+
+    >>> scores = torch.tensor([[3.0, 1.0, 9.0], [0.0, 2.0, 1.0]])
+    >>> task_given_accuracy(scores, torch.tensor([0, 2]), torch.tensor([0, 0, 1]))
+    100.0
+    """
+    others_NC = first_state_C[None] != first_state_C[labels_N][:, None]
+    return top_k_accuracy(scores_NC.masked_fill(others_NC, -torch.inf), labels_N, 1)
+
+
 def change_interval(before: int, after: int, images: int) -> tuple[float, float]:
     """Between what a change of accuracy is, in points, with 95 % certainty; `before`, `after`: of so many images right.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from scail.networks.grown import parts_of
 from scail.networks.network import create_network, describe_network, extract_features, network_from
 from scail.runtime.seeds import generator_for
 
@@ -47,19 +46,6 @@ def test_only_the_newest_part_moves_and_normalises_by_batches():
     assert any(name.startswith("backbone.parts.1.") and "running_mean" in name for name in moved)
     assert any(name.startswith("backbone.parts.1.") and "conv" in name for name in moved)
     assert not any(name.startswith("backbone.parts.0.") for name in moved)
-
-
-def test_all_parts_can_be_held_and_let_go():
-    network = grown()
-    network.backbone.hold(True)
-    assert not any(
-        module.training for module in network.train().backbone.parts.modules() if not list(module.children())
-    )
-    assert not any(p.requires_grad for p in network.backbone.parameters())
-    network.backbone.hold(False)
-    network.train()
-    assert [part.training for part in parts_of(network.backbone)] == [False, True]
-    assert [all(p.requires_grad for p in part.parameters()) for part in parts_of(network.backbone)] == [False, True]
 
 
 @pytest.mark.parametrize("name", ["resnet8", "mlp", "efficientnet-lite0", "resnet8+30"])

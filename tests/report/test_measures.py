@@ -49,6 +49,12 @@ def test_measures_by_hand():
     assert together["per_state"][2]["by_state"] == [0, 25, 100]
 
 
+def test_task_given_is_the_mean_over_incremental_states_where_all_of_them_have_it():
+    given = [replace(row, task_given=value) for row, value in zip(rows()[:3], (100.0, 70.0, 50.0), strict=True)]
+    assert summarise(given)["methods"][0]["task_given"] == 60
+    assert summarise([*given[:2], rows()[2]])["methods"][0]["task_given"] is None
+
+
 def test_full_of_other_states_says_nothing_of_intransigence():
     full = replace(_row("full", None, 0, (6,), 0, 1, 90.0), correct_by_state=[4, 4, 2], images_by_state=[4, 4, 4])
     ft, _ = summarise([*rows(), full])["methods"]

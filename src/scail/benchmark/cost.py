@@ -77,12 +77,13 @@ class Costs:
 
 def cost_of_head(head: LinearHead) -> tuple[int, int]:
     """Parameters of a head, and operations for one image: a multiplication and an addition for each weight."""
-    tensors = [head.weight_CD, head.bias_C, head.past_factor_P]
-    flops = 2 * head.weight_CD.numel()
+    tensors = [head.bias_C, head.past_factor_P]
+    weights = int(head.weight_CD.count_nonzero()) if head.sparse else head.weight_CD.numel()
+    flops = 2 * weights
     if head.candidates is not None and head.past > head.candidates and head.raw_weight_CD is not None:
         tensors += [head.raw_weight_CD, head.raw_bias_C]
         flops += 2 * head.raw_weight_CD[: head.past].numel()
-    return sum(tensor.numel() for tensor in tensors if tensor is not None), flops
+    return weights + sum(tensor.numel() for tensor in tensors if tensor is not None), flops
 
 
 def _values_kept(learned: Learned, seen: set[str]) -> int:

@@ -147,6 +147,7 @@ def _measure(
                 provenance=provenance,
                 correct_by_state=correct,
                 images_by_state=images,
+                task_given=evaluation.task_given_accuracy(scores, labels, evidence.first_state_C),
                 cost=cost,
                 **on_learning,
             )

@@ -18,7 +18,8 @@ from scail.classifier.folder.read import missing
 from scail.classifier.folder.record import CLASS_FOLDER, MANIFEST, PICTURES, TENSOR_FILE, TRIES, FolderError
 from scail.classifier.folder.write import write_card
 from scail.classifier.in_folder import not_left_empty
-from scail.storage.atomic import flush, write_bytes
+from scail.storage.atomic import write_bytes
+from scail.storage.flushing import Flushed, flush
 from scail.storage.reading import size_text
 from scail.storage.shelf import Shelf, ShelfError, shelf_at
 
@@ -209,7 +210,7 @@ def _put_in_place(root: Path, fetched: Path, manifest: Manifest, origin: Origin)
         names = sorted(manifest.files())
         for name in names:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(root / name, (fetched / name).read_bytes(), flushed=False)
+            write_bytes(root / name, (fetched / name).read_bytes(), Flushed.NOTHING)
         for path in {root, *((root / name).parent for name in names), *(root / name for name in names)}:
             flush(path)
         write_bytes(root / MANIFEST, (fetched / MANIFEST).read_bytes())

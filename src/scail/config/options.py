@@ -166,11 +166,14 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     podnet-classifier: PODNet's last step. threshold-moving: this method. der, der-classifier: DER, and its last step.
     m2kd, m2kd-pruned: M2KD, and its second step.
     fearnet-base, fearnet-sleep: FearNet's memory in state 0, and later.
+    der-pruned: DER^pruned. packnet, packnet-retraining: PackNet, and what follows its pruning. progressive,
+    growing-brain: these methods.
     WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience, weight_decay_states or
     micro_batch; passes, window: numbers of images; gain: a share; divide_by_state, sum_micro_batches: yes or no;
     backbone_rate: 0.1 lets all but the linear layer learn at a tenth of the rate, so that features move less;
-    milestones: epochs with a plus between, as 30+60; distillation: weights of its terms, as 1+3; decay: plateau, steps,
-    cosine or settle, which ends when the loss no longer falls."""
+    milestones: epochs with a plus between, as 30+60; distillation: weights of its terms, as 1+3; pruned: the share
+    that PackNet gives up after each state; decay: plateau, steps, cosine or settle, which ends when the loss no longer
+    falls."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer, a row being the weights of one class.
     Without this, each state begins a new layer."""
@@ -303,6 +306,7 @@ _VALUES: dict[Any, tuple[Callable[[str], Any], str]] = {
         lambda text: tuple(int(epoch) for epoch in text.split("+") if epoch),
         "epochs with a plus between, as 30+60",
     ),
+    "pruned": (float, "a share, as 0.75"),
     "distillation": (
         lambda text: tuple(float(weight) for weight in text.split("+") if weight),
         "weights with a plus between, as 1+3",

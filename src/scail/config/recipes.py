@@ -56,6 +56,11 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         der_classifier=first,
         m2kd=replace(first, gain=teacher_gain),
         m2kd_pruned=replace(first, lr=0.01, gain=teacher_gain),
+        der_pruned=first,
+        packnet=first,
+        packnet_retraining=replace(first, lr=0.01),
+        progressive=first,
+        growing_brain=first,
     )
 
 
@@ -103,6 +108,11 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         der_classifier=replace(first, epochs=10),
         m2kd=replace(first, epochs=10),
         m2kd_pruned=replace(first, epochs=5, lr=0.005),
+        der_pruned=first,
+        packnet=replace(first, epochs=10),
+        packnet_retraining=replace(first, epochs=10, lr=0.005),
+        progressive=first,
+        growing_brain=replace(first, epochs=10),
     )
     recipe = Recipe(name="split-mnist", network="mlp", padding=0, schedules=schedules)
     stream = StreamSettings(states=5, class_order="given")
@@ -134,6 +144,11 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         der_classifier=replace(first, lr=0.1),
         m2kd=first,
         m2kd_pruned=replace(first, epochs=8, lr=0.001),
+        der_pruned=first,
+        packnet=first,
+        packnet_retraining=replace(first, lr=0.001),
+        progressive=first,
+        growing_brain=first,
     )
     small = dataset in SMALL_IMAGES
     network, _, _ = PRETRAINED_NETWORK.partition("@")
@@ -150,10 +165,13 @@ def paper(dataset: str = "glyphs") -> Experiment:
         return _paper_small(dataset)
     bic, correction = _bic_as_public()
     plateau = Schedule(epochs=35, lr=0.1, batch_size=256, weight_decay=1e-4, patience=5, divide_by_state=True)
+    first = Schedule(epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, patience=10)
     schedules = Schedules(
         _field_large(),
-        first=Schedule(epochs=100, lr=0.1, batch_size=256, weight_decay=1e-4, patience=10),
+        first=first,
         later=plateau,
+        progressive=first,
+        growing_brain=plateau,
         balanced=replace(plateau, epochs=15, lr=0.01),
         distill=Schedule(
             epochs=60, lr=2.0, batch_size=128, weight_decay=1e-5, decay="steps", divide_by=5,
@@ -216,10 +234,13 @@ def _bic_as_public() -> tuple[Schedule, Schedule]:
 def _paper_small(dataset: str) -> Experiment:
     bic, correction = _bic_as_public()
     plateau = Schedule(epochs=60, lr=0.1, batch_size=128, patience=15, divide_by_state=True)
+    first = Schedule(epochs=300, lr=0.1, batch_size=128, patience=60)
     schedules = Schedules(
         _field_small(),
-        first=Schedule(epochs=300, lr=0.1, batch_size=128, patience=60),
+        first=first,
         later=plateau,
+        progressive=first,
+        growing_brain=plateau,
         balanced=replace(plateau, epochs=30, lr=0.01),
         distill=Schedule(
             epochs=70, lr=2.0, batch_size=128, weight_decay=1e-5, decay="steps", divide_by=5, milestones=(49, 63)
@@ -259,6 +280,8 @@ def _field_large() -> dict[str, Schedule]:
         "m2kd": replace(lucir, distillation=(1.0, 1.0)),
         "m2kd_pruned": replace(lucir, epochs=20, lr=0.001, milestones=(10,), distillation=()),
         **_memories(epochs=1000, batch_size=450),
+        "der_pruned": replace(der, epochs=200, batch_size=256, milestones=(60, 120, 160), distillation=(1.75,)),
+        **_packnet(),
     }
 
 
@@ -289,7 +312,15 @@ def _field_small() -> dict[str, Schedule]:
         "m2kd": replace(lucir, distillation=(1.0, 1.0)),
         "m2kd_pruned": replace(lucir, epochs=20, lr=0.01, milestones=(10,), distillation=()),
         **_memories(epochs=1000, batch_size=450),
+        "der_pruned": replace(der, epochs=170, milestones=(100, 120)),
+        **_packnet(),
     }
+
+
+def _packnet() -> dict[str, Schedule]:
+    """PackNet's, for networks that were trained on ImageNet."""
+    training = Schedule(epochs=20, lr=0.001, batch_size=32, decay="steps", milestones=(10,))
+    return {"packnet": training, "packnet_retraining": replace(training, epochs=10, milestones=(5,))}
 
 
 def _of_paper(dataset: str, recipe: Recipe, image_size: int | None) -> Experiment:
@@ -318,8 +349,8 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     rates = {"first": 0.1, "later": 0.05, "balanced": 0.005, "distill": 2.0, "bic_first": 0.1, "bic": 0.05}
     rates |= {"lucir": 0.1, "wa": 0.1, "podnet": 0.1, "podnet_classifier": 0.05}
     rates |= {"threshold_moving": 0.1}
-    rates |= {"der": 0.1, "der_classifier": 0.1}
-    rates |= {"m2kd": 0.1, "m2kd_pruned": 0.01}
+    rates |= {"der": 0.1, "der_classifier": 0.1, "der_pruned": 0.1, "packnet": 0.1, "packnet_retraining": 0.01}
+    rates |= {"progressive": 0.1, "growing_brain": 0.1, "m2kd": 0.1, "m2kd_pruned": 0.01}
     schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
     if not small:
         schedules = schedules.but((name, "weight_decay", 1e-4) for name in rates if name != "distill")

@@ -51,6 +51,9 @@ class Schedule:
     """Weights of the terms that hold on to the previous network, in the order in which their trainer names them; none:
     its own."""
 
+    pruned: float | None = None
+    """PackNet: the share of the weights that a state has trained which it gives up again; None: its own."""
+
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ValueError(f"epochs is {self.epochs}, expected 1 or more")
@@ -85,6 +88,8 @@ class Schedule:
             raise ValueError(f"backbone rate is {self.backbone_rate}, expected a number above 0, as 0.1")
         if any(not 0 <= weight < float("inf") for weight in self.distillation):
             raise ValueError(f"distillation is {self.distillation}, expected weights of 0 or more")
+        if self.pruned is not None and not 0 <= self.pruned < 1:
+            raise ValueError(f"pruned is {self.pruned}, expected a share from 0 to below 1, as 0.75")
 
     def most_epochs(self, images: int) -> int:
         """How many epochs a training on so many images takes at most: one, where already that is too much.
@@ -118,7 +123,7 @@ class Schedule:
 
 _LATER: dict[str, Any] = {
     "passes": 0, "gain": 0.0, "window": 0, "micro_batch": 0, "sum_micro_batches": False, "backbone_rate": 1.0,
-    "distillation": (),
+    "distillation": (), "pruned": None,
 }  # fmt: skip
 """Values that schedules did not have in version 0.1, with what a record means that does not name them."""
 

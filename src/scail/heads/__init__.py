@@ -16,6 +16,7 @@ from scail.heads.linear_head import LinearHead
 from scail.heads.lucir import lucir, lucir_mc
 from scail.heads.ncm import ncm, ncm_left_out
 from scail.heads.nem import ft_nem
+from scail.heads.own_features import own_features
 from scail.heads.podnet import podnet
 from scail.heads.prior import prior
 from scail.heads.ridge import ridge, ridge_left_out
@@ -30,6 +31,6 @@ from scail.moments import Moments
 __all__ = [
     "Evidence", "LinearHead", "Moments", "bic", "duet", "evidence_of", "fetril", "ft", "ft_init", "ft_init_l2", "ft_l2",
     "ft_nem", "ft_ridge", "ft_slda", "ft_wa", "icarl_duet", "il2m", "lucir", "lucir_mc", "ncm", "ncm_left_out",
-    "podnet", "prior", "ridge", "ridge_left_out", "scail", "scale_past_weights", "siw", "siw_mc", "slda",
-    "slda_left_out", "svm", "tau_norm", "threshold_moving",
+    "own_features", "podnet", "prior", "ridge", "ridge_left_out", "scail", "scale_past_weights", "siw", "siw_mc",
+    "slda", "slda_left_out", "svm", "tau_norm", "threshold_moving",
 ]  # fmt: skip

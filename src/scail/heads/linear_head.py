@@ -33,6 +33,8 @@ class LinearHead:
     they weigh the more, the larger they are (softmax)."""
     scale: float = 1.0
     """With several rows for each class: what this mean is multiplied by."""
+    sparse: bool = False
+    """Weights that are zero were never there: they cost nothing."""
 
     def linear_scores(self, features_ND: Tensor) -> Tensor:
         """N x C scores before candidates are chosen."""

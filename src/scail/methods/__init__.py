@@ -128,6 +128,22 @@ METHODS: dict[str, Method] = {
         "DER", "a further extractor in each state beside frozen ones; then a new layer on balanced images",
         heads.ft, "der", "herding", needs_exemplars=True, in_paper=False,
     ),
+    "der_pruned": Method(
+        "DER^pruned", "DER, whose further extractors lose the channels that they can do without",
+        heads.ft, "der_pruned", "herding", needs_exemplars=True, in_paper=False,
+    ),
+    "packnet": Method(
+        "PackNet", "one network, of which each state takes a share; made for known tasks, here all outputs compete",
+        heads.own_features, "packnet", without_memory=True, in_paper=False,
+    ),
+    "progressive": Method(
+        "progressive", "a column for each state, fed by frozen ones; made for known tasks, here all outputs compete",
+        heads.own_features, "progressive", without_memory=True, in_paper=False,
+    ),
+    "growing_brain": Method(
+        "Growing a Brain", "fine tuning of a network whose top is widened in each state",
+        heads.ft, "growing_brain", "random", in_paper=False,
+    ),
     "m2kd": Method(
         "M2KD", "distillation from every earlier model, also inside; they live on in the weights of one network",
         heads.ft, "m2kd", "herding", in_paper=False,

@@ -6,13 +6,14 @@ Mobile blocks without squeeze-and-excite, ReLU6 throughout; stem and head have t
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from scail.networks.resnet import initialise, unfilled
+from scail.networks.resnet import MeanOverImage, initialise, unfilled
 
 _STEM, _HEAD = 32, 1280
 _NAME = re.compile(r"(efficientnet-lite[0-9])(?:@([1-9][0-9]{0,3}))?")
@@ -138,12 +139,29 @@ class EfficientNetLite(nn.Module):
 
     def forward(self, x: Tensor, maps: list[Tensor] | None = None) -> Tensor:
         """N x 1 or 3 x H x W -> N x D; what each stage of blocks gives goes into `maps`."""
+        x = self._begun(x)
+        x = self.head(self.blocks(x) if maps is None else self._showing(x, maps))
+        return x.mean((2, 3))
+
+    def _begun(self, x: Tensor) -> Tensor:
+        """Images of the network's own size, in three channels, and through the stem."""
         if self.side is not None:
             x = F.interpolate(x, (self.side, self.side), mode="bilinear", align_corners=False)
         if x.shape[1] == 1:
             x = x.expand(-1, 3, -1, -1)
-        x = self.head(self.blocks(self.stem(x)) if maps is None else self._showing(self.stem(x), maps))
-        return x.mean((2, 3))
+        begun: Tensor = self.stem(x)
+        return begun
+
+    def pieces(self) -> list[Callable[[Tensor], Tensor]]:
+        """What `forward` does, one after the other: the stem, the stages, and the mean with the head."""
+        ends = sorted(self.ends)
+        begins = [0, *(end + 1 for end in ends)]
+        stages = [self.blocks[a : b + 1] for a, b in zip(begins, ends, strict=False)]
+        return [self._begun, *stages, lambda x: self.head(x).mean((2, 3))]
+
+    def another_top(self, width: int) -> nn.Module:
+        """One more head, of so many channels: what the last piece takes in, N x width out."""
+        return nn.Sequential(ConvNorm(self.head.conv.in_channels, width), MeanOverImage())
 
     def _showing(self, x: Tensor, maps: list[Tensor]) -> Tensor:
         """What all blocks give; what each stage gives goes into `maps`."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from scail.networks.resnet import unfilled
+from scail.networks.resnet import Inner, unfilled
 
 MLPS = {"mlp": "two hidden layers of 400 units on 28 x 28 pixels"}
 _SIDE, _HIDDEN = 28, 400
@@ -24,13 +26,28 @@ class Perceptron(nn.Module):
 
     def forward(self, pixels: Tensor, maps: list[Tensor] | None = None) -> Tensor:
         """N x channels x H x W -> N x 400; each layer goes into `maps`, as a map of one pixel."""
-        if pixels.shape[2:] != (_SIDE, _SIDE):
-            pixels = F.adaptive_avg_pool2d(pixels, _SIDE)
-        hidden = torch.relu(self.fc1(pixels.flatten(1)))
+        hidden = self._hidden(pixels)
         features = torch.relu(self.fc2(hidden))
         if maps is not None:
             maps += [hidden[:, :, None, None], features[:, :, None, None]]
         return features
+
+    def _hidden(self, pixels: Tensor) -> Tensor:
+        if pixels.shape[2:] != (_SIDE, _SIDE):
+            pixels = F.adaptive_avg_pool2d(pixels, _SIDE)
+        return torch.relu(self.fc1(pixels.flatten(1)))
+
+    def pieces(self) -> list[Callable[[Tensor], Tensor]]:
+        """What `forward` does, one after the other."""
+        return [self._hidden, lambda hidden: torch.relu(self.fc2(hidden))]
+
+    def another_top(self, width: int) -> nn.Module:
+        """One more last layer, of so many units."""
+        return nn.Sequential(nn.Linear(_HIDDEN, width), nn.ReLU())
+
+    def inner(self) -> list[Inner]:
+        """The units of the first layer."""
+        return [Inner(self.fc1, None, self.fc2)]
 
 
 def create_mlp(channels: int, generator: Generator) -> tuple[nn.Module, int]:

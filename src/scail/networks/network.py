@@ -24,7 +24,8 @@ from scail.networks.efficientnet_lite import (
     create_efficientnet_lite,
     lite_name,
 )
-from scail.networks.grown import grown_like, parts_of, with_one_more
+from scail.networks.growing import grown_like
+from scail.networks.grown import parts_of, with_one_more
 from scail.networks.mlp import MLPS, create_mlp
 from scail.networks.resnet import MOST_WIDE, NETWORKS, create_resnet, layout_of, unfilled
 from scail.networks.two_memories import TwoMemories, two_memories_like
@@ -70,6 +71,8 @@ class Network(nn.Module):
         self.linear: nn.Linear = empty_linear(feature_size, num_classes)
         self.auxiliary: nn.Linear | None = None
         """A second layer, on the means of the maps after the last stage but one: for training alone."""
+        self.still = False
+        """While its layer trains, the backbone stays in evaluation mode."""
         self.int8: bytes | None = None
         """An ONNX graph in whole numbers of 8 bits whose features stand for its own; see `networks.int8`."""
 
@@ -91,6 +94,13 @@ class Network(nn.Module):
         auxiliary = self.auxiliary(maps[-2].mean((2, 3))) if maps and self.auxiliary is not None else None
         return Inside(scores, features, scale, maps, auxiliary)
 
+    def train(self, mode: bool = True) -> Network:
+        """Where the backbone is still, it stays in evaluation mode."""
+        super().train(mode)
+        if self.still:
+            self.backbone.eval()
+        return self
+
     def recreate_linear(self, num_classes: int, generator: Generator, keep_past: bool = False) -> None:
         """A fresh linear layer for `num_classes`; with `keep_past` the rows of the past classes stay as they are."""
         past = self.linear
@@ -101,11 +111,15 @@ class Network(nn.Module):
                 fresh.bias[: past.out_features] = past.bias
         self.linear = fresh
 
-    def grow(self) -> None:
-        """One more extractor beside those that there are. The layer is still the one before: recreate it."""
+    def grow(self, like: int = -1) -> None:
+        """One more extractor beside those that there are; it begins as a copy of the newest, or of the one with this
+        number. The layer is still the one before: recreate it."""
         each = self.feature_size // len(parts_of(self.backbone))
-        self.backbone = with_one_more(self.backbone)
-        self.feature_size += each
+        self.become(with_one_more(self.backbone, like), self.feature_size + each)
+
+    def become(self, backbone: nn.Module, feature_size: int) -> None:
+        """Another backbone, of so many features. The layer is still the one before: recreate it."""
+        self.backbone, self.feature_size = backbone, feature_size
 
     def projected(self, count: int, generator: Generator) -> Network:
         """A copy with so many random features in place of its own: max(0, features @ random matrix)."""
@@ -297,13 +311,10 @@ def network_from(name: str, channels: int, tensors: Mapping[str, Tensor]) -> Net
         raise ValueError(f"{spoiled} has numbers that are NaN or infinite: not the weights of a network that learned")
     network = blank_network(name, channels, max(1, classes_of(tensors)))
     try:
-        network.backbone, times = grown_like(network.backbone, tensors)
-        if times > 1:
-            network.feature_size *= times
-            network.linear = empty_linear(network.feature_size, network.linear.out_features)
+        network.become(*grown_like(network.backbone, network.feature_size, tensors))
         if (memories := two_memories_like(network.backbone, tensors)) is not None:
-            network.backbone, network.feature_size = memories, memories.sizes.long + memories.sizes.recent
-            network.linear = empty_linear(network.feature_size, network.linear.out_features)
+            network.become(memories, memories.sizes.long + memories.sizes.recent)
+        network.linear = empty_linear(network.feature_size, network.linear.out_features)
         if "linear.scale" in tensors:
             network.linear = cosine_linear_from(tensors, network.feature_size)
         if (rows := tensors.get("auxiliary.weight")) is not None:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -49,7 +49,7 @@ class Block(nn.Module):
         out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)), inplace=True)))
         if self.downsample is not None:
             x = self.downsample(x)
-        elif self.added:
+        elif self.added or self.stride > 1:
             # Every other pixel, as by indexing, but with gradients that keep the memory layout.
             x = F.avg_pool2d(x, 1, self.stride)
             x = F.pad(x, (0, 0, 0, 0, self.added // 2, self.added - self.added // 2))
@@ -64,20 +64,23 @@ class ResNet(nn.Module):
 
     def __init__(self, channels: int, layout: Layout) -> None:
         super().__init__()
-        depths, widths = layout.depths, layout.widths
+        widths = layout.widths
         kernel, stride, padding = (7, 2, 3) if layout.imagenet_stem else (3, layout.stem_stride, 1)
         self.conv1 = nn.Conv2d(channels, widths[0], kernel, stride, padding, bias=False)
         self.bn1 = nn.BatchNorm2d(widths[0])
         self.maxpool = nn.MaxPool2d(3, 2, 1) if layout.imagenet_stem else nn.Identity()
-        stages, inputs = [], widths[0]
-        for s, (depth, width) in enumerate(zip(depths, widths, strict=True)):
-            blocks = []
-            for b in range(depth):
-                last_relu = layout.last_relu or (s, b) != (len(depths) - 1, depth - 1)
-                blocks.append(Block(inputs, width, 2 if s and not b else 1, layout.project, last_relu))
-                inputs = width
-            stages.append(nn.Sequential(*blocks))
-        self.stages = nn.ModuleList(stages)
+        self.layout = layout
+        self.stages = nn.ModuleList(self._stage(s, width) for s, width in enumerate(widths))
+
+    def _stage(self, s: int, width: int) -> nn.Sequential:
+        """A stage of so many channels, behind the stage before."""
+        layout, blocks = self.layout, []
+        depth, inputs = layout.depths[s], layout.widths[max(0, s - 1)]
+        for b in range(depth):
+            last_relu = layout.last_relu or (s, b) != (len(layout.depths) - 1, depth - 1)
+            blocks.append(Block(inputs, width, 2 if s and not b else 1, layout.project, last_relu))
+            inputs = width
+        return nn.Sequential(*blocks)
 
     def forward(self, x: Tensor, maps: list[Tensor] | None = None) -> Tensor:
         """N x channels x H x W -> N x D; what each stage gives goes into `maps`."""
@@ -87,6 +90,39 @@ class ResNet(nn.Module):
             if maps is not None:
                 maps.append(x)
         return x.mean((2, 3))
+
+    def pieces(self) -> list[Callable[[Tensor], Tensor]]:
+        """What `forward` does, one after the other: the stem, the stages, and the mean with the last of them."""
+        return [
+            lambda x: self.maxpool(F.relu(self.bn1(self.conv1(x)), inplace=True)),
+            *self.stages[:-1],
+            lambda x: self.stages[-1](x).mean((2, 3)),
+        ]
+
+    def another_top(self, width: int) -> nn.Module:
+        """One more last stage, of so many channels: what the last piece takes in, N x width out."""
+        return nn.Sequential(self._stage(len(self.stages) - 1, width), MeanOverImage())
+
+    def inner(self) -> list[Inner]:
+        """Channels that lie between two layers of a block, and nowhere else."""
+        blocks: list[Any] = [block for stage in self.stages for block in stage.children()]
+        return [Inner(block.conv1, block.bn1, block.conv2) for block in blocks]
+
+
+class MeanOverImage(nn.Module):
+    """N x D x H x W -> N x D."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The mean over all pixels."""
+        return x.mean((2, 3))
+
+
+class Inner(NamedTuple):
+    """Channels inside a backbone that one layer makes, a norm may scale, and one layer reads."""
+
+    made: nn.Conv2d | nn.Linear
+    norm: nn.BatchNorm2d | None
+    read: nn.Conv2d | nn.Linear
 
 
 _RESNET18 = ((2, 2, 2, 2), (64, 128, 256, 512))

@@ -39,6 +39,11 @@ MEASURES: dict[str, Measure] = {
     "backward_transfer": Measure(
         "BWT", "after the last state: top-1 on each past state minus that right after it was learned (Lopez-Paz 2017)"
     ),
+    "task_given": Measure(
+        "task given",
+        "top-1 where an image's state is given, and only the classes of that state compete, mean over states 1..Z-1: "
+        "no measure of class-incremental learning, in which nobody gives it",
+    ),
     "intransigence": Measure(
         "intransigence", "after the last state: Full's top-1 on its new classes minus the method's (Chaudhry 2018)",
         "lower",
@@ -64,6 +69,8 @@ def measures_of(rows: Sequence[Row], full: Row | None) -> dict[str, float | None
     for name in ("past_accuracy", "new_accuracy", "harmonic_mean"):
         values = [side[name] for side in sides if side[name] is not None]
         found[name] = sum(values) / len(values) if values and len(values) == len(sides) else None
+    given = [row.task_given for row in rows[1:] if row.task_given is not None]
+    found["task_given"] = sum(given) / len(given) if given and len(given) == len(rows) - 1 else None
     matrix = accuracy_matrix(rows)
     found["forgetting"] = forgetting(matrix) if matrix else None
     found["backward_transfer"] = backward_transfer(matrix) if matrix else None

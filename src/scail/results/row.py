@@ -53,6 +53,8 @@ class Row:
     """Test images that are right (top-1), by the state in which their class was new. None: not recorded."""
     images_by_state: list[int] | None = None
     """All test images, by the state in which their class was new."""
+    task_given: float | None = None
+    """Top-1 where the state of each image's class is given, and only its classes compete. None: not recorded."""
     cost: dict[str, int] | None = None
     """What the method costs in this state: the names of `COSTS`."""
 

@@ -3,6 +3,7 @@
 from scail.training.balanced import Balanced
 from scail.training.bic import Bic
 from scail.training.der import Der
+from scail.training.der_pruned import DerPruned
 from scail.training.distill import Distill
 from scail.training.end_to_end import EndToEnd
 from scail.training.fearnet import Fearnet
@@ -11,11 +12,14 @@ from scail.training.from_memory import FromMemory
 from scail.training.frozen import Frozen
 from scail.training.frozen_random import FrozenRandom
 from scail.training.frozen_svm import FrozenSvm
+from scail.training.growing_brain import GrowingBrain
 from scail.training.joint import Joint
 from scail.training.loop import TrainingDiverged
 from scail.training.lucir import Lucir
 from scail.training.m2kd import M2kd
+from scail.training.packnet import Packnet
 from scail.training.podnet import Podnet
+from scail.training.progressive import Progressive
 from scail.training.replay import Replay
 from scail.training.task import Interrupted, Progress, Task, Trained
 from scail.training.threshold_moving import ThresholdMoving
@@ -41,11 +45,16 @@ TRAINERS: dict[str, type[Trainer]] = {
     "der": Der,
     "m2kd": M2kd,
     "fearnet": Fearnet,
+    "der_pruned": DerPruned,
+    "packnet": Packnet,
+    "progressive": Progressive,
+    "growing_brain": GrowingBrain,
 }
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
-    "TRAINERS", "Balanced", "Bic", "Der", "Distill", "EndToEnd", "Fearnet", "FineTune", "FromMemory", "Frozen",
-    "FrozenRandom", "FrozenSvm", "Interrupted", "Joint", "Lucir", "M2kd", "Podnet", "Progress", "Replay", "Task",
-    "ThresholdMoving", "Trained", "Trainer", "TrainingDiverged", "Wa", "trainer_of",
+    "TRAINERS", "Balanced", "Bic", "Der", "DerPruned", "Distill", "EndToEnd", "Fearnet", "FineTune", "FromMemory",
+    "Frozen", "FrozenRandom", "FrozenSvm", "GrowingBrain", "Interrupted", "Joint", "Lucir", "M2kd", "Packnet", "Podnet",
+    "Progress", "Progressive", "Replay", "Task", "ThresholdMoving", "Trained", "Trainer", "TrainingDiverged", "Wa",
+    "trainer_of",
 ]  # fmt: skip

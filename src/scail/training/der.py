@@ -20,6 +20,7 @@ from scail.networks.grown import Grown
 from scail.networks.network import Network, drawn_linear
 from scail.runtime.seeds import generator_for
 from scail.training.balanced import balanced_passes, balanced_rows
+from scail.training.held import held
 from scail.training.joint import Joint
 from scail.training.loop import LOOP_VERSION, fit
 from scail.training.task import Task
@@ -116,15 +117,6 @@ def auxiliary_classifier(network: Network, task: Task) -> Iterator[None]:
     )
     yield
     network.linear = layer
-
-
-@contextmanager
-def held(network: Network) -> Iterator[None]:
-    """Meanwhile no extractor moves, and none normalises by batches."""
-    assert isinstance(network.backbone, Grown)
-    network.backbone.hold(True)
-    yield
-    network.backbone.hold(False)
 
 
 def expanded_loss(past: int, classes: int, model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:

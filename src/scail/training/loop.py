@@ -103,6 +103,11 @@ def _sizes(task: Task, schedule: Schedule) -> list[int]:
     return sizes[:-1] if schedule.sum_micro_batches and groups[-1] < groups[0] else sizes
 
 
+def passes_of_epoch(task: Task, schedule: Schedule) -> int:
+    """How many times an epoch goes through the network: once for each batch, or for each of its micro-batches."""
+    return sum(micro_batches(size, schedule.micro_batch * task.ranks.count) for size in _sizes(task, schedule))
+
+
 def _diverged(state: int, epoch: int, epochs: int, stage: str, loss: float, rate: float) -> TrainingDiverged:
     of_stage = "" if stage == "training" else f" of the {stage}"
     return TrainingDiverged(
