@@ -45,7 +45,7 @@ check: setup docs  ## format, lint, types, import contract; the site builds with
 	$(BIN)/lint-imports
 
 docs: setup  ## the site of the documents, in site/: open site/index.html
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: setup  ## speed, measured
 	$(BIN)/python -m benchmarks

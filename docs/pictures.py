@@ -1,13 +1,20 @@
-"""Draws the pictures of the documents: `python docs/pictures.py` (contact sheet), `... RUN` for a run's as well."""
+"""Draws the pictures of the documents: `python docs/pictures.py`; with a run's folder those of the run as well.
+
+Needs playwright and chromium.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
 
 from scail import load_dataset
 
@@ -24,18 +31,41 @@ def contact_sheet(rows: int = 10, examples: int = 3, enlarge: int = 2) -> Image.
     return sheet.resize((sheet.width * enlarge, sheet.height * enlarge), Image.Resampling.NEAREST)
 
 
-def report_picture(run: Path) -> Image.Image:
-    """Part of a run's page, light and dark; needs playwright and chromium."""
-    from playwright.sync_api import sync_playwright
-
-    parts = []
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for scheme, place in (("light", "#summary"), ("dark", "#accuracy")):
-            page = browser.new_page(viewport={"width": 1000, "height": 1250}, color_scheme=scheme)  # type: ignore[arg-type]
-            page.goto((run / "report.html").resolve().as_uri())
-            page.evaluate("place => document.querySelector(place).scrollIntoView({behavior: 'instant'})", place)
-            parts.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+        yield playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+
+
+def serve_picture(browser: Browser) -> Image.Image:
+    """The page of `scail serve --demo`, which was asked about a letter that it does not know."""
+    command = [sys.executable, "-m", "scail", "serve", "--demo", "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        address = next(word for line in server.stdout for word in line.split() if word.startswith("http://"))
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        page.goto(address)
+        page.wait_for_selector("#facts:has-text('Left out')", timeout=600_000)
+        page.click("#samples .sample >> nth=21")  # an L, which it does not know
+        page.wait_for_selector(".answer .near img >> nth=2")
+        bottom = page.locator("#try").bounding_box()
+        assert bottom is not None
+        clip = {"x": 0, "y": 0, "width": 1200, "height": bottom["y"] + bottom["height"] + 20}
+        return Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip))).convert("RGB")  # type: ignore[arg-type]
+    finally:
+        server.terminate()
+
+
+def report_picture(browser: Browser, run: Path) -> Image.Image:
+    """Part of a run's page, light and dark."""
+    parts = []
+    for scheme, place in (("light", "#summary"), ("dark", "#accuracy")):
+        page = browser.new_page(viewport={"width": 1000, "height": 1250}, color_scheme=scheme)  # type: ignore[arg-type]
+        page.goto((run / "report.html").resolve().as_uri())
+        page.evaluate("place => document.querySelector(place).scrollIntoView({behavior: 'instant'})", place)
+        parts.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
     both = Image.new("RGB", (2 * parts[0].width, parts[0].height))
     for n, part in enumerate(parts):
         both.paste(part, (n * part.width, 0))
@@ -45,7 +75,8 @@ def report_picture(run: Path) -> Image.Image:
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
     contact_sheet().save(HERE / "glyphs.png", optimize=True)
-    if len(sys.argv) > 1:
-        for name in ("accuracy", "errors"):
-            shutil.copyfile(Path(sys.argv[1]) / "figures" / f"{name}.png", HERE / f"{name}.png")
-        report_picture(Path(sys.argv[1])).save(HERE / "report.png", optimize=True)
+    with chromium() as browser:
+        serve_picture(browser).save(HERE / "serve.png", optimize=True)
+        if len(sys.argv) > 1:
+            report_picture(browser, Path(sys.argv[1])).save(HERE / "report.png", optimize=True)
+            shutil.copyfile(Path(sys.argv[1]) / "figures" / "cost.svg", HERE / "cost.svg")

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "results" / "README.md"]
-GENERATED = ("reference/commands.md", "commands.md", "heads.md")
+GENERATED = ("commands.md", "settings.md", "heads.md")
 """Pages that are made with the site."""
 FENCES = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 

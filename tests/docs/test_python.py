@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-training-code.md"
+from tests.docs.reading import blocks
+
+PAGE = "docs/how-to/own-training-code.md"
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """What the pieces have made, what they have printed, and where."""
     names: dict[str, Any] = {}
-    pieces = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    pieces = [code for kind, code in blocks(PAGE) if kind == "python"]
     place = tmp_path_factory.mktemp("python")
     with contextlib.chdir(place), contextlib.redirect_stdout(io.StringIO()) as printed:
         for piece in pieces:

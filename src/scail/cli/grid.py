@@ -73,8 +73,7 @@ class GridCommand(CommandOptions, TrainingOptions, _Which):
     gpus_per_training: Annotated[float, tyro.conf.arg(metavar="N")] = 0
     """ray: how many GPUs each training has."""
     results: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """A folder of measured numbers to keep. What it has is not run again. What is finished is added to it.
-    The table of the grid has all of them, the folder of a run only its own."""
+    """Keep the measured numbers in this folder, in small files. What is there already is not run again."""
     plan: bool = False
     """Print the plan, and end."""
 

@@ -47,27 +47,24 @@ class LearnCommand:
     classes: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Only these classes of the data, separated by commas."""
     memory: Annotated[int | None, tyro.conf.arg(metavar="B")] = None
-    """B, how many images the model may keep, over all classes. Default: 2000. It can be changed later, with DATA or
-    without: a smaller one keeps the best images of each class, a larger one fills with what is learned from then on."""
+    """B, how many images the model may keep, over all classes. Default: 2000. It can be changed later, also without DATA.
+    A smaller one keeps the best images of each class. A larger one fills with what is learned from then on."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """How it learns and classifies: a name of `scail methods`.
     A model that has learned can change to methods that are trained in the same way (their column trainer).
-    Default: slda on a pretrained network, which trains nothing; where a network is trained, icarl_duet, or lwf without
-    a memory."""
+    Default: slda on a pretrained network, which trains nothing. Where a network is trained: icarl_duet, or without a
+    memory lwf."""
     validation: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
     """* Share of each class, and of B, that is held out to measure with, as 0.1. Default: none."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every state at most, as 10, for methods that train; without a --method, a network is trained then.
-    A training ends sooner when its loss no longer falls.
+    """For methods that train: how many epochs each state has at most, as 10. A training ends sooner when its loss no
+    longer falls. Without a --method this asks for a network that is trained.
     30,10 is 30 in the first state, 10 in later ones. Methods that distil, as icarl_duet, have 10 in all.
     Default: as in the learn before; at first, by the number of images."""
     backbone: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """* The network. Default: efficientnet-lite0 with pretrained weights, which is not trained.
-    A frozen model can change to another pretrained one later: its exemplars are embedded again, the rest is lost.
-    Names: resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, timm:<name>, or auto; resnet8x4-half is
-    four times as wide as resnet8, and halves the image first.
-    Or efficientnet-lite0, efficientnet-lite1, efficientnet-lite2; with @N, as efficientnet-lite0@224, the network
-    scales images to N x N pixels itself."""
+    A frozen model can change to another pretrained one later. It looks at its exemplars again; the rest is lost.
+    Names: as for --network of `scail run`, or auto."""
     backbone_weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|pretrained")] = None
     """* Weights to begin with: `pretrained` (those of efficientnet-lite or timm), or a safetensors file.
     A file may name the weights of resnet18 as torchvision does."""

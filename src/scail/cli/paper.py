@@ -27,7 +27,7 @@ class PaperCommand:
     differ. A run that matches no cell is named with the nearest one.
 
     Numbers of other papers are printed beside runs of the very same protocol: data, classes, order, states, memory and
-    test images. `--published FILE` adds your own, as docs/how-to/read-a-report.md says.
+    test images. `--published FILE` adds your own, as docs/how-to/reproduce-a-table.md says.
 
     Of kept numbers, which `scail grid --results DIR` collects, a document is written. It has tables in the paper's
     layout, with means and spreads over seeds. For CIFAR-100 it says which of the paper's claims are shown: the

@@ -44,8 +44,9 @@ class DataSettings:
     broken: Literal["error", "skip"] = way("error")
     """An image that cannot be read: stop, or leave it out and count it."""
     image_column: str | None = way(None)
+    """The column of images in a data set of the Hub; None: found by its kind."""
     label_column: str | None = way(None)
-    """Columns of a data set of the Hub; None: found by their kind."""
+    """The column of labels in a data set of the Hub; None: found by its kind."""
     workers: int = way(2)
     """Threads that decode images; they change no pixel."""
 
@@ -97,11 +98,13 @@ class Machine:
     threads: int = 1
     """CPU threads of one training. They change the order of additions, so they belong to the configuration."""
     accelerator: str = way("auto")
+    """auto, cpu, gpu, cuda or mps."""
     precision: str = settled("auto", usual="32-true")
     """Number format: `auto` is bf16-mixed where the device is quick at it, else 32-true."""
     devices: int = 1
     """Devices of one training on each node. The batch is shared out among all; they change bits, as threads do."""
     nodes: int = 1
+    """Machines that train one network together."""
     sync_batch_norm: bool = False
     """Several devices: normalise with the statistics of the whole batch instead of each device's own images."""
     linear_scaling: bool = False
@@ -128,16 +131,19 @@ class Experiment:
     recipe: Recipe = _BY_DEFAULT
     """Network and schedules."""
     dataset: str = asked("glyphs")
+    """A name of `scail datasets`, hf:owner/name, or a path."""
     data: DataSettings = DataSettings()
     stream: StreamSettings = StreamSettings()
     exemplars: ExemplarSettings = ExemplarSettings()
     methods: tuple[str, ...] = asked(("all",))
+    """Names of `METHODS`; "all": every one that the memory allows. "scail:herding" has a selection of its own."""
     own_methods: tuple[str, ...] = asked(())
     """Python files with methods of one's own, or names by which installed packages offer some. They are carried out."""
     own_content: tuple[str, ...] = asked(())
     """Settled: what tells the content of each of them apart."""
     heads: HeadOptions = HeadOptions()
     seed: int = 1
+    """Draws class order, weights, batches and random exemplars. Same seed, same numbers."""
     machine: Machine = Machine()
     keep_features: bool = way(False)
     """Keep the features of the test images in the store: other heads are then scored without the network."""

@@ -66,17 +66,17 @@ class TrainingOptions:
     split-mnist: five states of two digits each, for a comparison with published numbers.
     Example: --dataset cifar100 --recipe paper. `scail recipes paper` prints every number, options below change some."""
     epochs: Annotated[str | None, tyro.conf.arg(metavar="E|E0,E")] = None
-    """Epochs of every training, as 10; where it ends when its loss no longer falls (quick), at most so many.
-    Default: the recipe's.
-    30,10 is 30 in state 0 and for Full, 10 in later states. iCaRL and others that distil have 10 in all states."""
+    """How many epochs every training has, as 10. Default: the recipe's.
+    With the recipe quick a training has at most so many: it ends when its loss no longer falls.
+    30,10: 30 in state 0 and for Full, 10 in later states. iCaRL and others that distil have 10 in all states."""
     batch_size: Number = None
     """Images in a batch, in every training. Default: the recipe's."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME|pretrained", aliases=["--backbone"])] = None
-    """resnet8, resnet8-half, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed.
-    With xN (2 to 16) after resnet8, resnet20 or resnet32 the channels are N times as many, and with -half behind that
-    the stem halves the image: resnet8x4-half.
-    Or efficientnet-lite0, efficientnet-lite1, efficientnet-lite2; with @N, as efficientnet-lite0@224, the network
-    scales images to N x N pixels itself.
+    """The network: resnet8, resnet20, resnet32, resnet18-3x3, resnet18, or timm:<name> if timm is installed.
+    resnet8x4 has four times as many channels (2 to 16; resnet20 and resnet32, too). resnet8-half and resnet8x4-half
+    halve the image first.
+    Or efficientnet-lite0, efficientnet-lite1, efficientnet-lite2. With @224 behind it the network scales images to 224
+    pixels itself.
     pretrained: efficientnet-lite0@224 with weights learned on ImageNet. Frozen methods (ncm, slda, ridge, ranpac,
     fetril) then train nothing.
     Default: the recipe's."""
@@ -92,9 +92,9 @@ class TrainingOptions:
     order: Annotated[str | None, tyro.conf.arg(metavar="seed|icarl|given|FILE")] = None
     """The order in which classes arrive. Default: the recipe's.
     seed: drawn by --seed. given: that of the data set.
-    icarl: the literature's, numpy's RandomState(1993) shuffle. CIFAR-100 begins 68, 56, 78, 8 then. iCaRL's own Theano
-    code shuffles images first and begins 87, 0, 52, 58.
-    FILE: that of a file with one class name per line."""
+    icarl: that of most papers, numpy's RandomState(1993). CIFAR-100 then begins with its classes 68, 56, 78, 8.
+    iCaRL's own code has another order: 87, 0, 52, 58.
+    FILE: one class name per line."""
     split: Literal["icarl", "official"] | None = None
     """ILSVRC: which images to test on. Default: icarl.
     icarl: 50 of each class, held out of the training folder. official: the validation images."""
@@ -159,27 +159,26 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     """Learning rate at the start of state 0, of Full and of fine tuning. Default: the recipe's.
     Other trainings have rates of their own: see --schedule."""
     schedule: Annotated[str | None, tyro.conf.arg(metavar="NAME.WHAT=N,...")] = None
-    """Change anything of the recipe's trainings. Example: later.lr=0.05,distill.epochs=40,later.divide_by_state=no.
+    """Change a number of one training. Example: later.lr=0.05,distill.epochs=40,later.divide_by_state=no.
     NAME is the training. first: state 0, and Full. later: fine tuning after state 0.
     balanced: the last step of FT^BAL and E2E. distill: iCaRL, FT^distill, iCaRL^duet and LwF.
     bic-first, bic and bic-correction: BiC's state 0, later states, and second stage. lucir, wa, podnet: these methods;
     podnet-classifier: PODNet's last step. threshold-moving: this method. der, der-classifier: DER, and its last step.
-    m2kd, m2kd-pruned: M2KD, and its second step.
-    fearnet-base, fearnet-sleep: FearNet's memory in state 0, and later.
+    m2kd, m2kd-pruned: M2KD, and its second step. fearnet-base, fearnet-sleep: FearNet's memory in state 0, and later.
     der-pruned: DER^pruned. packnet, packnet-retraining: PackNet, and what follows its pruning. progressive,
     growing-brain: these methods.
-    WHAT is a number: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience, weight_decay_states or
-    micro_batch; passes, window: numbers of images; gain: a share; divide_by_state, sum_micro_batches: yes or no;
-    backbone_rate: 0.1 lets all but the linear layer learn at a tenth of the rate, so that features move less;
-    milestones: epochs with a plus between, as 30+60; distillation: weights of its terms, as 1+3; pruned: the share
-    that PackNet gives up after each state; decay: plateau, steps, cosine or settle, which ends when the loss no longer
-    falls."""
+    WHAT is what to change. Numbers: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience,
+    weight_decay_states, micro_batch, passes, window, gain. Yes or no: divide_by_state, sum_micro_batches.
+    backbone_rate: 0.1 lets all but the linear layer learn at a tenth of the rate; features then move less.
+    milestones: epochs with a plus between, as 30+60. distillation: weights of its terms, as 1+3.
+    pruned: the share that PackNet gives up after each state.
+    decay: plateau, steps, cosine or settle. settle ends when the loss no longer falls."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer, a row being the weights of one class.
     Without this, each state begins a new layer."""
     few_negatives: bool = False
-    """DeeSIL: the SVM of a class learns against at most B images, spread over all classes known, as in its authors'
-    script. Without this, against all images at hand: those of the new classes, and the exemplars."""
+    """DeeSIL: the SVM of a class learns against at most B images of other classes, as in its authors' script.
+    Without this, against all images at hand: those of the new classes, and the exemplars."""
     candidates: Annotated[str | None, tyro.conf.arg(metavar="N|all")] = None
     """ScaIL: how many past classes can be predicted for an image: a number, or all. Default: 10."""
     as_published: bool = False

@@ -15,6 +15,7 @@ class Recipe:
     name: str = field(metadata={"record": "recipe", "role": WAY})
     """The named recipe that this one started from."""
     network: str
+    """The name of the network, as `resnet8`."""
     weights: str | None = None
     """What the network begins with: `pretrained`, or a safetensors file; None: nothing, it is trained from scratch."""
     padding: int = 4

@@ -17,9 +17,13 @@ class Schedule:
     epochs: int
     """How many; with `passes` or decay `settle`, how many at most."""
     lr: float
+    """The learning rate that it begins with."""
     batch_size: int
+    """Images in a batch."""
     momentum: float = 0.9
+    """Of the gradient, from 0 to below 1."""
     weight_decay: float = 5e-4
+    """The penalty on large weights."""
     decay: Decay = "plateau"
     """plateau: divide when the training loss stops falling; steps: after given epochs; cosine: down to zero; settle:
     the full rate until the loss stops falling, then down to zero in a third of these epochs, and end."""
