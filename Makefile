@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup demo demo-serve test soak fuzz check docs bench clean
+.PHONY: help setup demo demo-serve test soak crash fuzz check docs bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,13 +25,16 @@ demo: setup  ## learn 100 classes in ten states, and see what each method keeps 
 demo-serve: setup  ## teach and try a small model in the browser
 	$(BIN)/scail serve --demo
 
-test soak fuzz: export OMP_NUM_THREADS = 1
+test soak crash fuzz: export OMP_NUM_THREADS = 1
 test: setup  ## the tests and the examples in docstrings, on all cores
 	# Tests of one file share what they run, and so a process.
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not soak'
 
 soak: setup  ## the tests that take long or need the machine for themselves, one after the other
 	$(BIN)/python -m pytest -m soak $$(grep -rl --include=test_*.py mark.soak tests)
+
+crash: setup  ## every command killed, its power lost, its disk full or broken, at many points (some ten minutes)
+	$(BIN)/python -m tests.crash
 
 SECONDS ?= 300
 fuzz: setup  ## damaged and hostile files for everything that reads files, in minutes; make fuzz SECONDS=3600

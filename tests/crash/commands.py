@@ -260,8 +260,16 @@ def _states() -> Meaning:
 COMMANDS = (
     Command("learn, the first", _nothing, lambda: _learn("a", "b"), _model),
     Command("learn, one more", _taught("a+b"), lambda: _learn("c", "d"), _model),
-    Command("forget", _taught("a+b", "c"), lambda: carry_out(lambda: forget_in(MODEL, "a")), _model, done="is not known"),
-    Command("undo", _taught("a+b", "c"), lambda: carry_out(lambda: undo_in(MODEL)), _model, done="the last change was an undo"),
+    Command(
+        "forget", _taught("a+b", "c"), lambda: carry_out(lambda: forget_in(MODEL, "a")), _model, done="is not known"
+    ),
+    Command(
+        "undo",
+        _taught("a+b", "c"),
+        lambda: carry_out(lambda: undo_in(MODEL)),
+        _model,
+        done="the last change was an undo",
+    ),
     Command("save", _taught("a+b"), _save, _model),
     Command("export", _taught("a+b"), _export, _exported),
     Command("server: a lesson is asked for", _taught("a+b"), _ask, _asked),
@@ -286,7 +294,7 @@ _NAMES = re.compile(r"(?<=jobs/)[0-9a-f]{24}|(?<=reports/)[0-9a-f]{64}")
 
 
 def content(tree: Tree) -> dict[str, Any]:
-    """What counts of a folder: all but locks, times, and how long it took. Every folder in it is there for its files."""
+    """What counts of a folder: all but locks, times, and how long it took."""
     found = dict[str, Any]()
     for path, data in sorted(tree.items()):
         if data is not None and not _NOT_COMPARED.fullmatch(path):

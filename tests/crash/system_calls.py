@@ -153,7 +153,7 @@ def _carry_out(folder: Path, work: Callable[[], object], tell: socket.socket | N
         for number in (1, 2):
             os.dup2(output, number)
         os.close(output)
-        sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115, PTH123
+        sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
         if tell is not None:
             listener = _filtered()
             socket.send_fds(tell, [b"x"], [listener])
@@ -238,7 +238,7 @@ class _Places:
 
     def _of_file(self, task: int, number: int) -> str | None:
         try:
-            return self._inside(os.readlink(f"/proc/{task}/fd/{_signed(number)}"))
+            return self._inside(os.readlink(f"/proc/{task}/fd/{_signed(number)}"))  # noqa: PTH115
         except OSError:
             return None
 
@@ -246,9 +246,9 @@ class _Places:
         text = self._memory(task, address).decode(errors="surrogateescape")
         if not text.startswith("/"):
             base = f"/proc/{task}/cwd" if _signed(folder) == _AT_FDCWD else f"/proc/{task}/fd/{_signed(folder)}"
-            text = f"{os.readlink(base)}/{text}"
-        head, tail = os.path.split(os.path.normpath(text))
-        return self._inside(os.path.join(os.path.realpath(head), tail))
+            text = f"{os.readlink(base)}/{text}"  # noqa: PTH115
+        head, _, tail = os.path.normpath(text).rpartition("/")
+        return self._inside(f"{os.path.realpath(head or '/').rstrip('/')}/{tail}")
 
     def _memory(self, task: int, address: int, length: int | None = None) -> bytes:
         """So many bytes; or up to a zero, which names end with."""

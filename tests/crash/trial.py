@@ -139,7 +139,9 @@ class Trial:
         done = found == self._meaning_after and self.command.done in said.getvalue()
         assert not code or done, f"the same command again ends with {code}: {said.getvalue()}"
         again = self.command.meaning()
-        assert again == self._meaning_after, f"repeated, it gives something else: {_differing(again, self._meaning_after)}"
+        assert again == self._meaning_after, (
+            f"repeated, it gives something else: {_differing(again, self._meaning_after)}"
+        )
         now = content(tree_of(Path()))
         assert now == self._content, f"repeated, these files are different: {_differing(now, self._content)}"
 
@@ -208,4 +210,4 @@ def spread(tries: list[Try], most: int | None) -> list[Try]:
 
 def _quick_place() -> str | None:
     """Files in memory are flushed at once: what is flushed is watched, not needed."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

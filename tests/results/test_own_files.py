@@ -149,6 +149,26 @@ def test_a_folder_that_was_begun_and_never_marked_is_begun_again(tmp_path, left)
     assert (tmp_path / "config.json").is_file()
 
 
+@pytest.mark.parametrize("left", [[], [".grid.json.4711"], [".lock", f".scail-grid.json.{'0' * 32}"]])
+def test_a_grid_that_was_begun_and_never_marked_is_begun_again(tmp_path, left, undrawn, capsys):
+    (tmp_path / "own.yaml").write_text("dataset: digits\nmethods: ncm\nstates: 2\nclasses: 2\nimages_per_class: 4\n")
+    (tmp_path / "grid").mkdir()
+    for name in left:
+        (tmp_path / "grid" / name).write_text("")
+    places = ("--out", tmp_path / "grid", "--store", tmp_path / "store")
+    code, said = call(capsys, "grid", tmp_path / "own.yaml", *places, "--jobs", "1")
+    assert code == 0 and (tmp_path / "grid" / "grid.json").is_file(), said
+
+
+def test_halves_that_a_kill_left_go_with_the_next_run(tmp_path):
+    run = make_run(tmp_path / "run")
+    for place in ("figures", "tables", "exemplars/fine_tune"):
+        (run / place).mkdir(parents=True, exist_ok=True)
+        (run / place / f".scail-x.{'0' * 32}").write_text("half")
+    begin(run, seed=7)
+    assert not [*run.rglob(".scail-*")]
+
+
 def test_what_is_in_the_way_is_not_taken_for_a_begun_run(tmp_path):
     (tmp_path / "confusion").mkdir()
     (tmp_path / "confusion" / "theirs.npz").write_text("theirs")

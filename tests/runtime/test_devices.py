@@ -169,6 +169,21 @@ def test_accuracy_is_that_of_one_process_within_noise(undisturbed, precision, tm
 
 
 @pytest.mark.soak
+def test_a_rank_that_is_stopped_is_given_up_in_time_with_a_clear_message(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCAIL_RANK_TIMEOUT", "8")
+    process = start(tmp_path, *DIGITS, "--methods", "ft", "--select", "herding", *TWO)
+    wait_for(process, "state 0: training")
+    stopped = ranks_of(process)[1]
+    os.kill(stopped, signal.SIGSTOP)  # it lives, and is not heard
+    began = time.monotonic()
+    said = finish(process)
+    assert time.monotonic() - began < 120 and process.returncode == 2, said
+    assert "was not heard for 8 s" in said and "it may be stopped, or slow: SCAIL_RANK_TIMEOUT" in said
+    assert "Nothing is lost: the same command goes on" in said and "Traceback" not in said
+    assert not Path(f"/proc/{stopped}").exists()
+
+
+@pytest.mark.soak
 def test_a_rank_that_dies_ends_all_soon_with_a_clear_message_and_it_goes_on(undisturbed, precision, tmp_path):
     options = (*DIGITS, *HEADS, *TWO, *precision)
     process = start(tmp_path, *options)

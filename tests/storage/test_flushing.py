@@ -64,7 +64,9 @@ def test_a_file_system_that_flushes_names_by_itself_is_no_error_and_a_broken_one
                 flush(tmp_path)
 
 
-_WRITES = re.compile(r"\.(?:write_bytes|write_text|replace|rename)\((?![\"'])|open\([^)\n]*[\"'][wax]b?[\"']|copyfile\(")
+_WRITES = re.compile(
+    r"\.(?:write_bytes|write_text|replace|rename)\((?![\"'])|open\([^)\n]*[\"'][wax]b?[\"']|copyfile\("
+)
 _ELSEWHERE = {
     "storage/atomic.py": "the one atomic write",
     "storage/sealed.py": "writes what is aside",

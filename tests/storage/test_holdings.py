@@ -75,6 +75,14 @@ def test_what_a_killed_process_leaves_counts_is_listed_and_goes_with_the_next_wr
     assert kinds(store) == ["state"] and not left.path.exists()
 
 
+def test_the_half_of_a_state_goes_as_that_state_is_written(store_dir):
+    store = Store(store_dir)
+    (store_dir / "states" / f".scail-{key()}.{'0' * 32}").mkdir()
+    with store.lock(key()):
+        store.save(entry())
+    assert kinds(store) == ["state"]
+
+
 def test_what_another_process_is_writing_stays(store_dir):
     store, other = Store(store_dir), Store(store_dir)
     halves = [

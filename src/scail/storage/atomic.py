@@ -1,7 +1,7 @@
 """The one way to write a file: aside, onto the disk, and then in one step into its place.
 
-What is flushed, and when, stands in `flushing`. Whoever reads, and whoever comes after a crash, finds the old content or
-the new, never half of either.
+What is flushed, and when, stands in `flushing`. Whoever reads, and whoever comes after a crash, finds the old content
+or the new, never half of either.
 """
 
 from __future__ import annotations

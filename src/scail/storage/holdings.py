@@ -92,7 +92,7 @@ class Holdings:
         with clear_errors(self.root, HOW), contextlib.suppress(FileNotFoundError):
             folder.rename(away)
             flush(folder.parent)  # else a power failure could bring it back without its files
-            _delete(away)
+            delete(away)
 
     def shrink(self, limit: int, keep: str = "") -> list[Holding]:
         """Remove what is of no use, then what was not used for longest, until at most `limit` bytes are left.
@@ -140,7 +140,7 @@ class Holdings:
                     )
                 except _Alive:
                     return False
-                _delete(one.path)
+                delete(one.path)
                 flush(one.path.parent)
         return True
 
@@ -197,7 +197,7 @@ def _with_facts(one: Holding) -> StoredEntry:
     return StoredEntry(one.key, facts, one.size, created if isinstance(created, float) else one.used, one.used)
 
 
-def _delete(path: Path) -> None:
+def delete(path: Path) -> None:
     """A file, a link or a folder; perhaps another process is doing so, too."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)

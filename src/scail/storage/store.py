@@ -27,7 +27,7 @@ from scail.storage.entry import (
     record_in,
     to_files,
 )  # fmt: skip
-from scail.storage.holdings import HOW, LOCKS, MARK, STATES, UNFINISHED, Holdings
+from scail.storage.holdings import HOW, LOCKS, MARK, STATES, UNFINISHED, Holdings, delete
 from scail.storage.lock import claim, locked
 from scail.storage.reading import MOST_RECORD, read_bounded
 from scail.storage.tensor_file import read_tensor_file
@@ -161,6 +161,8 @@ class Store(Holdings):
     def _put(self, key: str, files: Mapping[str, bytes]) -> None:
         """These files in place of what is there under this key. Hold its lock."""
         states = self._folder(STATES)
+        for left in states.glob(f".scail-{key}.*"):  # of a process that died: the lock is ours
+            delete(left)
         with aside(states / key) as begun:
             begun.mkdir()
             for name, data in files.items():

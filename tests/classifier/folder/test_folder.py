@@ -497,6 +497,28 @@ def test_a_save_does_not_take_a_broken_file_for_its_own(tmp_path, what, spoil):
     assert IncrementalClassifier.load(root, verbose=False).classes_ == ("a", "b")
 
 
+def test_what_cannot_be_removed_after_the_swap_is_told(tmp_path, monkeypatch):
+    """Pictures of a class that was just forgotten, for example."""
+    root, real = tmp_path / "m", Path.unlink
+    learn_into(root, *little_images("a", "b"), make=little)
+
+    def broken(path: Path, *given, **named) -> None:
+        if path.suffix == ".png":
+            raise OSError(5, "Input/output error", str(path))
+        real(path, *given, **named)
+
+    monkeypatch.setattr(Path, "unlink", broken)
+    with pytest.raises(
+        FolderError, match=r"the new model is in place, but files .* could not be removed: .*\.png: Input"
+    ):
+        forget_in(root, "a")
+    assert IncrementalClassifier.load(root).classes_ == ("b",) and [*root.glob("exemplars/a-*/*.png")]
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="is not known"):
+        forget_in(root, "a")
+    assert not [*root.glob("exemplars/a-*/*.png")]
+
+
 def test_an_error_after_the_swap_does_not_say_that_the_old_model_is_there(tmp_path, monkeypatch):
     from scail.classifier.folder import write
 
@@ -536,8 +558,10 @@ def test_the_last_learn_given_again_is_done_already(tmp_path, method):
     for lesson in lessons:
         learn(lesson)
     before = (root / "manifest.json").read_bytes()
+    (root / "unfinished").mkdir()
+    (root / "unfinished" / "0.training.safetensors").write_bytes(b"what the killed one had not yet taken away")
     assert learn(lessons[1]).classes_ == ("a", "b", "c")
-    assert (root / "manifest.json").read_bytes() == before
+    assert (root / "manifest.json").read_bytes() == before and not (root / "unfinished").exists()
     learn(little_images("c", "a", seed=2))
     assert look(root).manifest.calls == 3
     forget_in(root, "c")

@@ -42,12 +42,14 @@ def files_in(root: Path) -> set[str]:
     return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {"learn.lock"}
 
 
-@pytest.mark.parametrize("command", ["info", "predict", "evaluate"])
+@pytest.mark.parametrize("command", ["info", "predict", "evaluate", "export"])
 def test_a_command_that_reads_takes_away_what_was_left(folder, command, capsys):
     leave(folder)
     (folder / "notes.txt").write_text("somebody's")
     picture = sorted(folder.glob("exemplars/a-*/*.png"))[0]
-    given = {"info": [], "predict": [str(picture)], "evaluate": [str(folder / "exemplars")]}[command]
+    given = {"info": [], "predict": [str(picture)], "evaluate": [str(folder / "exemplars")]}.get(
+        command, ["--onnx", str(folder.parent / "m.onnx")]
+    )
     with pytest.raises(SystemExit):
         main([command, str(folder), *given])
     assert files_in(folder) == look(folder).manifest.files() | {"manifest.json", "notes.txt"}
