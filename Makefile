@@ -2,7 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup demo demo-serve test soak check docs bench clean
+PYTHONS ?= 3.11 3.12 3.13
+
+.PHONY: help setup demo demo-serve test soak check docs package bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +43,9 @@ check: setup docs  ## format, lint, types, import contract; the site builds with
 
 docs: setup  ## the site of the documents, in site/: open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+package: setup  ## what is built installs into an empty environment, with every Python of PYTHONS that is here
+	SCAIL_PYTHONS="$(PYTHONS)" $(BIN)/python -m pytest -m soak tests/test_package.py
 
 bench: setup  ## speed, measured
 	$(BIN)/python -m benchmarks
