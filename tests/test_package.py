@@ -79,8 +79,8 @@ def test_what_is_in_it(built):
     (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
     assert wheel.name == f"scail-{scail.__version__}-py3-none-any.whl"
     inside = set(zipfile.ZipFile(wheel).namelist())
-    here = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src/scail").rglob("*") if path.is_file()}
-    assert {name for name in here if "__pycache__" not in name} <= inside
+    own = built.parent / "source/src"
+    assert {path.relative_to(own).as_posix() for path in (own / "scail").rglob("*") if path.is_file()} <= inside
     assert {name.split("/")[0] for name in inside} == {"scail", f"scail-{scail.__version__}.dist-info"}
     with tarfile.open(source) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
