@@ -1,8 +1,9 @@
 # Everything below makes its own .venv from constraints.txt; nothing needs to be installed by hand but Python 3.11+.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTHONS ?= 3.11 3.12 3.13
 
-.PHONY: help setup demo demo-serve test soak crash fuzz check docs bench clean
+.PHONY: help setup demo demo-serve test soak crash fuzz check docs package bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +50,9 @@ check: setup docs  ## format, lint, types, import contract; the site builds with
 
 docs: setup  ## the site of the documents, in site/: open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+package: setup  ## what is built installs into an empty environment, with every Python of PYTHONS that is here
+	SCAIL_PYTHONS="$(PYTHONS)" $(BIN)/python -m pytest -m soak tests/test_package.py
 
 bench: setup  ## speed, measured
 	$(BIN)/python -m benchmarks

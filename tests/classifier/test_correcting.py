@@ -138,7 +138,7 @@ def test_what_is_forgotten_is_not_kept_for_undo(tmp_path):
     assert look(root).manifest.before is not None
     forget_in(root, "c")
     assert look(root).manifest.before is None
-    assert files_in(root) == look(root).manifest.files() | {"manifest.json"}
+    assert files_in(root) == look(root).manifest.files() | {"manifest.json", "README.md"}
     with pytest.raises(ValueError, match="the last change was a forget, and nothing of what is forgotten is kept"):
         undo_in(root)
 

@@ -54,6 +54,7 @@ COMMANDS = {
     "check": Command("reference", "Try methods of your own", "scail.cli.check:CheckCommand"),
     "prepare": Command("reference", "Pack a data set, or crop faces", "scail.cli.prepare:PrepareCommand"),
     "store": Command("reference", "Look into the store of trained states, make room", "scail.cli.store:StoreCommand"),
+    "completion": Command("reference", "Complete commands in your shell", "scail.cli.completion:CompletionCommand"),
 }
 
 
@@ -104,7 +105,7 @@ def overview() -> str:
         lines.append(f"{group}:")
         for summary, alike in groupby(commands, key=lambda item: item[1].summary):
             names = [name for name, _ in alike]
-            lines.append(f"  {names[0]:10}{summary}" if len(names) == 1 else f"  {', '.join(names)}: {summary}")
+            lines.append(f"  {names[0]:12}{summary}" if len(names) == 1 else f"  {', '.join(names)}: {summary}")
     return "\n".join([*lines, "", "`scail COMMAND --help` explains a command and its options."])
 
 

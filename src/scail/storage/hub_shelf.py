@@ -66,16 +66,18 @@ class HubShelf:
     def send(self, folder: Path, last: Sequence[str], gone: Collection[str]) -> None:  # noqa: ARG002
         """All files of a folder, in one commit. A repository or a branch that is not there is made."""
         with self._told():
-            self._api.create_repo(self._name, private=self._private or None, exist_ok=True)
+            if self._seen is None:
+                self._api.create_repo(self._name, private=self._private or None, exist_ok=True)
             if self._private and not self._api.model_info(self._name).private:
                 raise ShelfError(
                     f"{self.place}: is there and public; make it private on its page, or give another name"
                 )
             if self._revision is not None and self._seen is None:
                 self._api.create_branch(self._name, branch=self._revision, exist_ok=True)
-            self._api.upload_folder(
-                repo_id=self._name, folder_path=folder, revision=self._revision, delete_patterns=[*gone],
-                parent_commit=self._seen.sha if self._seen is not None else None, commit_message="scail push",
+            # Not `upload_folder`: that may take several commits, and between them half of a model would be there.
+            self._api.create_commit(
+                self._name, [*_changes(folder, gone)], commit_message="scail push", revision=self._revision,
+                parent_commit=self._seen.sha if self._seen is not None else None,
             )  # fmt: skip
 
     @contextlib.contextmanager
@@ -86,12 +88,23 @@ class HubShelf:
         except ShelfError:
             raise
         except Exception as error:
-            status = getattr(getattr(error, "response", None), "status_code", None)
-            if type(error).__name__ == "LocalTokenNotFoundError" or status in (401, 403):
+            first = error
+            while not hasattr(first, "response") and isinstance(first.__cause__, Exception):
+                first = first.__cause__
+            status = getattr(getattr(first, "response", None), "status_code", None)
+            if type(first).__name__ == "LocalTokenNotFoundError" or status in (401, 403):
                 told = f"the hub does not allow it; {_LOG_IN} to a token with the right to it"
             elif status in (409, 412):
                 told = "was changed meanwhile; give the same command again"
             else:
-                first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-                told = f"{without_secrets(first)}; look at the connection, then give the same command again"
+                line = next(iter(str(first).strip().splitlines()), type(first).__name__)
+                told = f"{without_secrets(line)}; look at the connection, then give the same command again"
             raise ShelfError(f"{self.place}: {told}") from error
+
+
+def _changes(folder: Path, gone: Collection[str]) -> Iterator[Any]:
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        yield CommitOperationAdd(path.relative_to(folder).as_posix(), str(path))
+    yield from map(CommitOperationDelete, gone)

@@ -80,7 +80,7 @@ def test_exemplars_are_pictures_that_people_can_look_at(original):
 
 
 def test_nothing_in_the_folder_is_there_without_need(original):
-    assert files_in(original) - {"learn.lock"} == look(original).manifest.files() | {"manifest.json"}
+    assert files_in(original) - {"learn.lock"} == look(original).manifest.files() | {"manifest.json", "README.md"}
 
 
 def test_a_folder_does_not_grow_with_the_calls(tmp_path):
@@ -451,7 +451,7 @@ def test_forgetting_takes_everything_of_the_class_from_the_disk(folder):
     for path, data in left.items():
         assert name.encode() not in data and json.dumps(name)[1:-1].encode() not in data, path
         assert initial.numpy().tobytes() not in data and current.numpy().tobytes() not in data
-    assert files_in(folder) - {"learn.lock"} == look(folder).manifest.files() | {"manifest.json"}
+    assert files_in(folder) - {"learn.lock"} == look(folder).manifest.files() | {"manifest.json", "README.md"}
     assert IncrementalClassifier.load(folder).classes_ == (NAMES[0], NAMES[2])
     with pytest.raises(ValueError, match="is not known"):
         forget_in(folder, name)
@@ -535,7 +535,7 @@ def test_an_error_after_the_swap_does_not_say_that_the_old_model_is_there(tmp_pa
     assert IncrementalClassifier.load(root, verbose=False).classes_ == ("a", "b", "c")
     assert all(path.exists() for path in there)
     clf.save(root)
-    assert files_in(root) - {"learn.lock"} == look(root).manifest.files() | {"manifest.json"}
+    assert files_in(root) - {"learn.lock"} == look(root).manifest.files() | {"manifest.json", "README.md"}
 
     def swapped(folder: Path) -> None:
         if folder == root and look(root).manifest.calls == 3:

@@ -108,7 +108,7 @@ def test_killed_at_any_moment_the_old_model_answers_and_the_next_learn_ends_the_
     # The last learn has taken away what the killed ones left.
     learn_classes(str(root), ["g"])
     left = {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()}
-    assert left - {"learn.lock"} == look(root).manifest.files() | {"manifest.json"}
+    assert left - {"learn.lock", "README.md"} == look(root).manifest.files() | {"manifest.json"}
 
 
 def test_killed_in_its_first_learn_there_is_no_model_yet_and_then_there_is(tmp_path):
@@ -283,7 +283,7 @@ def test_a_correction_that_is_killed_is_made_or_is_not(tmp_path, change):
             assert answers_of(root) == expected["after"]
         learn_classes(str(root), ["d"])  # and takes away what the killed one left
         left = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
-        assert left - {"learn.lock"} == look(root).manifest.files() | {"manifest.json"}
+        assert left - {"learn.lock", "README.md"} == look(root).manifest.files() | {"manifest.json"}
     assert "before" in seen, "none could be killed in time"
 
 

@@ -52,7 +52,7 @@ def test_a_command_that_reads_takes_away_what_was_left(folder, command, capsys):
     )
     with pytest.raises(SystemExit):
         main([command, str(folder), *given])
-    assert files_in(folder) == look(folder).manifest.files() | {"manifest.json", "notes.txt"}
+    assert files_in(folder) == look(folder).manifest.files() | {"manifest.json", "notes.txt", "README.md"}
     assert "Traceback" not in capsys.readouterr().err
 
 

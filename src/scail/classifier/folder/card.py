@@ -57,7 +57,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def card_of(manifest: Manifest, stamp: str, size: int, place: str = "hf:OWNER/NAME") -> bytes:
+def card_of(manifest: Manifest, stamp: str, size: int, place: str) -> bytes:
     """The card of this model, whose files have so many bytes. `place`: where others can get it."""
     head, body = "\n".join(_front(manifest, stamp)), "\n".join(_body(manifest, size, place))
     text = f"---\n{head}\n---\n\n{body}\n"

@@ -20,6 +20,7 @@ from scail.classifier.answering import answer_file
 from scail.classifier.folder.card import CARD, card_of, may_write_card
 from scail.classifier.folder.files import class_folder, clear_errors, prepare
 from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, to_bytes
+from scail.classifier.folder.origin import read_origin
 from scail.classifier.folder.pictures import digest_of, read_png, to_png
 from scail.classifier.folder.record import MANIFEST, PICTURES, FolderError
 from scail.classifier.folder.sweeping import sweep
@@ -86,7 +87,8 @@ def write_card(root: Path, manifest: Manifest, stamp: str) -> None:
     """The card of the model that is there, unless somebody's own file is in its place."""
     if may_write_card(root):
         size = sum((root / name).lstat().st_size for name in (MANIFEST, *manifest.files()))
-        write_bytes(root / CARD, card_of(manifest, stamp, size))
+        origin = read_origin(root)
+        write_bytes(root / CARD, card_of(manifest, stamp, size, origin.place if origin else "hf:OWNER/NAME"))
 
 
 def _check_numbers(root: Path, model: Model) -> None:
