@@ -15,7 +15,7 @@ from scail.networks.network import extract_features, network_from
 from scail.networks.two_memories import Sizes, two_memories
 from scail.runtime.seeds import generator_for
 from scail.training import Fearnet, Frozen, Interrupted, TrainingDiverged, trainer_of
-from scail.training.fearnet import check_spread, long_memory_loss
+from scail.training.consolidation import check_spread, long_memory_loss
 from tests.training.test_trainers import JOINT, task_of
 
 MEMORY = Schedule(epochs=3, lr=2e-3, batch_size=16, decay="steps")

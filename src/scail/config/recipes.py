@@ -55,7 +55,7 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         der=first,
         der_classifier=first,
         m2kd=replace(first, gain=teacher_gain),
-        m2kd_pruned=replace(first, lr=0.01, gain=teacher_gain),
+        m2kd_pruned=replace(first, epochs=epochs // 4, lr=0.01, gain=teacher_gain),
         der_pruned=first,
         packnet=first,
         packnet_retraining=replace(first, lr=0.01),

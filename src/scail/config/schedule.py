@@ -157,7 +157,7 @@ class Schedules(Mapping[str, Schedule]):
     def trainings(self) -> tuple[str, ...]:
         """Those that go through images. One named `..._correction` goes through stored scores only, FearNet's through
         features: neither other epochs and batches nor the number of devices concern them."""
-        return tuple(name for name in self if not name.endswith(("_correction", "_base", "_sleep")))
+        return tuple(name for name in self if not name.endswith(("correction", "fearnet_base", "fearnet_sleep")))
 
     def but(self, changed: Iterable[tuple[str, str, Any]]) -> Schedules:
         """The same with other numbers: (name of the schedule, which number, its value); None leaves it as it is.
