@@ -154,6 +154,17 @@ def test_what_is_counted_as_cost_follows_from_the_method(measured, tiny):
     (der,) = (record for record in measured.summary["methods"] if record["method"] == "der")
     grown, extractor = [of["parameters"] for of in der["per_state"]], ft["parameters"] - 6 * 65
     assert grown == [(k + 1) * extractor + (2 * k + 2) * (64 * (k + 1) + 1) for k in range(3)]
+    packnet, columns, brain = cost["packnet", None], cost["progressive", None], cost["growing_brain", "random"]
+    assert packnet["parameters"] == ft["parameters"] and packnet["flops"] > 2.9 * ft["flops"]
+    assert columns["parameters"] > 3 * ft["parameters"] > 2 * brain["parameters"] > 2 * ft["parameters"]
+
+
+def test_given_the_state_of_an_image_only_classes_of_that_state_compete(measured):
+    for row in measured.rows:
+        if row.state and row.method != "scail":  # it leaves out candidates of all states
+            assert row.task_given >= row.top1
+        if row.method == "full":
+            assert row.task_given == row.top1
 
 
 @pytest.mark.parametrize("memory", [12, "3/class"])

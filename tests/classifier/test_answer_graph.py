@@ -17,6 +17,7 @@ from scail.classifier.picture_scaling import scaled_picture
 from scail.classifier.settings import heads_on
 from scail.heads import LinearHead, Moments
 from scail.heads.strangeness import Familiar, strangeness_of
+from scail.methods import METHODS
 from tests.classifier.little import little, little_images
 
 NAMES = [f"class {i}" for i in range(16)]
@@ -38,12 +39,15 @@ def close(found, clf, images):
     assert np.abs(found - clf.predict_proba(images)).max() < 1e-4 * scale
 
 
-@pytest.fixture(
-    scope="module", params=["scail", "icarl", "icarl_duet", "bic", "deesil", "e2e", "lucir", "podnet", "der"]
-)
+TRAINED = ["scail", "icarl", "icarl_duet", "bic", "deesil", "e2e", "lucir", "podnet", "der", "packnet", "progressive"]
+LONG = [pytest.param(name, marks=pytest.mark.soak) for name in ("der_pruned", "growing_brain")]
+
+
+@pytest.fixture(scope="module", params=TRAINED + LONG)
 def learned(request):
     """Fourteen past classes, so that ScaIL's ten candidates leave some out; memory for most of them only."""
-    clf = little(method=request.param, memory=40, epochs=2).learn(*little_images(*NAMES[:9], each=4))
+    clf = little(method=request.param, memory=0 if METHODS[request.param].without_memory else 40, epochs=2)
+    clf.learn(*little_images(*NAMES[:9], each=4))
     return clf.learn(*little_images(*NAMES[9:14], each=4)).learn(*little_images(*NAMES[14:], each=4))
 
 

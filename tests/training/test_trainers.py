@@ -695,14 +695,25 @@ FT_HEADS = {
     "ft", "ft_nem", "ft_l2", "ft_init", "ft_init_l2", "scail", "ft_wa", "prior", "tau_norm", "il2m", "siw", "siw_mc",
     "ft_slda", "ft_ridge", "duet",
 }  # fmt: skip
-WITHOUT_MEMORY = ("lwf", "ft_nomem", "full", "ncm", "slda", "ridge", "ranpac", "fetril")  # or the same with any
-THE_FIELD = ("lucir", "lucir_mc", "wa", "podnet", "threshold_moving", "der")
+WITHOUT_MEMORY = (
+    "lwf",
+    "ft_nomem",
+    "full",
+    "ncm",
+    "slda",
+    "ridge",
+    "ranpac",
+    "fetril",
+    "packnet",
+    "progressive",
+)  # or the same with any
+THE_FIELD = ("lucir", "lucir_mc", "wa", "podnet", "threshold_moving", "der", "der_pruned")
 RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
 
 
 def test_every_method_has_the_selection_of_its_own_paper_and_ft_both(tiny):
     expected = dict.fromkeys(FT_HEADS, (HERDING, RANDOM))
-    expected |= dict.fromkeys(("ft_bal", "deesil", "er", "gdumb"), (RANDOM,))
+    expected |= dict.fromkeys(("ft_bal", "deesil", "er", "gdumb", "growing_brain"), (RANDOM,))
     expected |= dict.fromkeys(("icarl", "ft_distill", "icarl_duet", "bic", "e2e", *THE_FIELD), (HERDING,))
     expected |= dict.fromkeys(WITHOUT_MEMORY, (NONE,))
     assert places_by_method(tiny) == expected
@@ -722,5 +733,6 @@ def test_without_a_memory_there_is_one_trajectory_per_trainer_and_none_that_need
     assert all(places == (NONE,) for places in found.values())
     trainers = [one.trainer for one in trajectories_in(settle(tiny.but(memory=0)))]
     assert sorted(trainers) == [
-        *("distill", "fine_tune", "frozen", "frozen_random", "frozen_svm", "joint", "threshold_moving")
+        *("distill", "fine_tune", "frozen", "frozen_random", "frozen_svm", "growing_brain", "joint", "packnet"),
+        *("progressive", "threshold_moving"),
     ]

@@ -54,7 +54,7 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         der=first,
         der_classifier=first,
         der_pruned=first,
-        packnet=first,
+        packnet=replace(first, lr=0.01),
         packnet_retraining=replace(first, lr=0.01),
         progressive=first,
         growing_brain=first,
@@ -97,8 +97,8 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         der=first,
         der_classifier=replace(first, epochs=10),
         der_pruned=first,
-        packnet=replace(first, epochs=10),
-        packnet_retraining=replace(first, epochs=10, lr=0.005),
+        packnet=replace(first, epochs=10, lr=0.01),
+        packnet_retraining=replace(first, epochs=10, lr=0.01),
         progressive=first,
         growing_brain=replace(first, epochs=10),
     )
@@ -130,7 +130,7 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         der=first,
         der_classifier=replace(first, lr=0.1),
         der_pruned=first,
-        packnet=first,
+        packnet=replace(first, lr=0.001),
         packnet_retraining=replace(first, lr=0.001),
         progressive=first,
         growing_brain=first,
@@ -326,7 +326,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     rates = {"first": 0.1, "later": 0.05, "balanced": 0.005, "distill": 2.0, "bic_first": 0.1, "bic": 0.05}
     rates |= {"lucir": 0.1, "wa": 0.1, "podnet": 0.1, "podnet_classifier": 0.05}
     rates |= {"threshold_moving": 0.1}
-    rates |= {"der": 0.1, "der_classifier": 0.1, "der_pruned": 0.1, "packnet": 0.1, "packnet_retraining": 0.01}
+    rates |= {"der": 0.1, "der_classifier": 0.1, "der_pruned": 0.1, "packnet": 0.01, "packnet_retraining": 0.01}
     rates |= {"progressive": 0.1, "growing_brain": 0.1}
     schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
     if not small:
