@@ -167,6 +167,17 @@ def test_what_is_counted_as_cost_follows_from_the_method(measured, tiny):
     memories = 2 * (64 + 1) * 140 + (140 + 1) * (130 + 1) + (130 + 1) * 4 + recent
     assert cost["fearnet", None]["parameters"] == extractor + memories + 6 * 7
     assert grown == [(k + 1) * extractor + (2 * k + 2) * (64 * (k + 1) + 1) for k in range(3)]
+    packnet, columns, brain = cost["packnet", None], cost["progressive", None], cost["growing_brain", "random"]
+    assert packnet["parameters"] == ft["parameters"] and packnet["flops"] > 2.9 * ft["flops"]
+    assert columns["parameters"] > 3 * ft["parameters"] > 2 * brain["parameters"] > 2 * ft["parameters"]
+
+
+def test_given_the_state_of_an_image_only_classes_of_that_state_compete(measured):
+    for row in measured.rows:
+        if row.state and row.method != "scail":  # it leaves out candidates of all states
+            assert row.task_given >= row.top1
+        if row.method == "full":
+            assert row.task_given == row.top1
 
 
 @pytest.mark.parametrize("memory", [12, "3/class"])

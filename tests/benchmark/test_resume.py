@@ -21,13 +21,17 @@ from scail.datasets.images.batches import Augmentation
 from scail.storage.store import Store
 from scail.training import (
     Der,
+    DerPruned,
     EndToEnd,
     FineTune,
+    GrowingBrain,
     Interrupted,
     Joint,
     Lucir,
     M2kd,
+    Packnet,
     Podnet,
+    Progressive,
     Task,
     ThresholdMoving,
     Trained,
@@ -207,9 +211,11 @@ def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path)
 
 OTHERS = {
     "e2e": EndToEnd, "lucir": Lucir, "wa": Wa, "podnet": Podnet, "threshold_moving": ThresholdMoving, "der": Der,
+    "der_pruned": DerPruned, "packnet": Packnet, "progressive": Progressive, "growing_brain": GrowingBrain,
     "m2kd": M2kd,
 }  # fmt: skip
-TWO_STAGES = ("e2e", "podnet", "der", "m2kd")
+STOPS = dict.fromkeys(("e2e", "podnet", "der", "der_pruned", "m2kd"), (2, 16, 17, 20))
+STOPS |= dict.fromkeys(("packnet", "progressive"), (3, 8, 9, 14))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +241,9 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
     previous, carried = None, {}
     if name in OTHERS:  # with a teacher; some have two stages
         short = replace(schedule, epochs=2)
-        two = {"e2e": (trainer, short), "der": (trainer.first, schedule, short)}
+        two = {"e2e": (trainer, short), **dict.fromkeys(("der", "der_pruned"), (trainer.first, schedule, short))}
+        two |= {"packnet": (trainer.first, schedule, short), "progressive": (trainer.first, schedule)}
+        two |= {"growing_brain": (trainer.first, schedule)}
         two |= dict.fromkeys(("podnet", "m2kd"), ("resnet8", schedule, short))
         given = two.get(name, ("resnet8", schedule))
         other = OTHERS[name](*given)
@@ -262,8 +270,8 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
 
     whole = train(None, None)
     # Four batches an epoch (three, where micro-batches are summed): within epochs and at their ends; a second stage
-    # begins after batch 16.
-    for stop_after in (1, 3, 4, 6, 11) if name not in TWO_STAGES else (2, 16, 17, 20):
+    # begins after batch 16. Where new classes and past ones are trained apart an epoch has two, and it begins after 8.
+    for stop_after in STOPS.get(name, (1, 3, 4, 6, 11)):
         checkpoint = Store(store_dir).checkpoint(f"{stop_after}")
         with pytest.raises(Interrupted):
             train(stop_after, checkpoint)

@@ -39,15 +39,16 @@ def close(found, clf, images):
     assert np.abs(found - clf.predict_proba(images)).max() < 1e-4 * scale
 
 
-@pytest.fixture(
-    scope="module",
-    params=["scail", "icarl", "icarl_duet", "bic", "deesil", "e2e", "lucir", "podnet", "der", "m2kd", "fearnet"],
-)
+TRAINED = ["scail", "icarl", "icarl_duet", "bic", "deesil", "e2e", "lucir", "podnet", "der", "packnet", "progressive"]
+TRAINED += ["m2kd", "fearnet"]
+LONG = [pytest.param(name, marks=pytest.mark.soak) for name in ("der_pruned", "growing_brain")]
+
+
+@pytest.fixture(scope="module", params=TRAINED + LONG)
 def learned(request):
     """Fourteen past classes, so that ScaIL's ten candidates leave some out; memory for most of them only."""
-    clf = little(method=request.param, memory=0 if METHODS[request.param].without_memory else 40, epochs=2).learn(
-        *little_images(*NAMES[:9], each=4)
-    )
+    clf = little(method=request.param, memory=0 if METHODS[request.param].without_memory else 40, epochs=2)
+    clf.learn(*little_images(*NAMES[:9], each=4))
     return clf.learn(*little_images(*NAMES[9:14], each=4)).learn(*little_images(*NAMES[14:], each=4))
 
 

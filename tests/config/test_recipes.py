@@ -36,6 +36,11 @@ LARGE = {
     "m2kd_pruned": (20, 0.001, 128, 1e-4, "steps", 10, None, (10,)),
     "fearnet_base": (1000, 2e-3, 450, 5e-4, "steps", 10, None, ()),
     "fearnet_sleep": (60, 2e-3, 450, 5e-4, "steps", 10, None, ()),
+    "der_pruned": (200, 0.1, 256, 5e-4, "steps", 10, None, (60, 120, 160)),
+    "packnet": (20, 0.001, 32, 5e-4, "steps", 10, None, (10,)),
+    "packnet_retraining": (10, 0.001, 32, 5e-4, "steps", 10, None, (5,)),
+    "progressive": (100, 0.1, 256, 1e-4, "plateau", 10, 10, ()),
+    "growing_brain": (35, 0.1, 256, 1e-4, "plateau", 10, 5, ()),
 }
 SMALL = {
     "first": (300, 0.1, 128, 5e-4, "plateau", 10, 60, ()),
@@ -56,6 +61,11 @@ SMALL = {
     "m2kd_pruned": (20, 0.01, 128, 5e-4, "steps", 10, None, (10,)),
     "fearnet_base": (1000, 2e-3, 450, 5e-4, "steps", 10, None, ()),
     "fearnet_sleep": (60, 2e-3, 450, 5e-4, "steps", 10, None, ()),
+    "der_pruned": (170, 0.1, 128, 5e-4, "steps", 10, None, (100, 120)),
+    "packnet": (20, 0.001, 32, 5e-4, "steps", 10, None, (10,)),
+    "packnet_retraining": (10, 0.001, 32, 5e-4, "steps", 10, None, (5,)),
+    "progressive": (300, 0.1, 128, 5e-4, "plateau", 10, 60, ()),
+    "growing_brain": (60, 0.1, 128, 5e-4, "plateau", 10, 15, ()),
 }
 BIC = {
     "bic_first": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),
@@ -81,7 +91,7 @@ def test_paper_has_every_number_of_the_papers_table(experiment, table):
         assert (found.epochs, found.lr, found.batch_size, found.weight_decay) == (epochs, lr, batch, decay), name
         assert (found.decay, found.divide_by, found.milestones, found.momentum) == (way, divide, milestones, 0.9), name
         assert patience is None or found.patience == patience, name
-        assert found.divide_by_state == (name in ("later", "balanced")), name
+        assert found.divide_by_state == (name in ("later", "balanced", "growing_brain")), name
 
 
 def test_the_weights_of_distillation_terms_are_those_of_their_papers():
@@ -221,7 +231,7 @@ def test_everything_of_a_schedule_can_be_set():
     for field in fields(Schedule):  # none is left out
         text = {
             "decay": "cosine", "milestones": "1+2", "divide_by_state": "no", "momentum": "0.5", "gain": "0.5",
-            "sum_micro_batches": "no", "distillation": "1+2",
+            "sum_micro_batches": "no", "distillation": "1+2", "pruned": "0.5",
         }.get(field.name, "3")  # fmt: skip
         changed = experiment_of(RunOptions(schedule=f"later.{field.name}={text}")).recipe.schedules["later"]
         assert str(getattr(changed, field.name)).lower() in (

@@ -279,7 +279,7 @@ def test_scale_past_weights_says_what_is_wrong(current, initial, first_state, me
 
 
 NEED_EXEMPLARS = {"ft_nem", "ft_bal", "icarl", "bic", "e2e", "ft_slda", "ft_ridge", "duet", "icarl_duet", "er", "gdumb"}
-NEED_EXEMPLARS |= {"lucir", "lucir_mc", "wa", "podnet", "der"}
+NEED_EXEMPLARS |= {"lucir", "lucir_mc", "wa", "podnet", "der", "der_pruned"}
 
 
 def test_all_methods_are_chosen_but_those_that_need_the_exemplars_that_are_not_there():

@@ -19,16 +19,22 @@ from scail.config import Experiment, Schedule
 from scail.config.recipes import quick
 from scail.datasets import load_dataset
 from scail.datasets.images.batches import Augmentation
+from scail.networks.channels import Masked
+from scail.networks.columns import with_column
 from scail.networks.cosine_linear import CosineLinear
 from scail.networks.network import Network, create_network, drawn_linear, extract_features
+from scail.networks.packed import Packing, packable
+from scail.networks.widened import with_wider_top
 from scail.runtime import ranks as ranks_module
 from scail.runtime.devices import fabric_of, joined
 from scail.runtime.ranks import Ranks, RanksDiffer, Told
 from scail.runtime.seeds import generator_for
 from scail.storage.store import Store
 from scail.training import Fearnet, Frozen, Joint, Task
+from scail.training.apart import new_classes_loss
 from scail.training.bic import bias_aware_loss
 from scail.training.der import WithAuxiliary, expanded_loss
+from scail.training.der_pruned import sparse_loss
 from scail.training.distill import sigmoid_loss
 from scail.training.earlier_models import Teacher, held, masked
 from scail.training.end_to_end import distilled_cross_entropy
@@ -37,6 +43,7 @@ from scail.training.losses import cross_entropy
 from scail.training.lucir import rebalanced_loss
 from scail.training.m2kd import multi_model_loss
 from scail.training.podnet import held_loss
+from scail.training.progressive import OfNewest
 from scail.training.threshold_moving import softened_loss
 from scail.training.wa import never_negative
 
@@ -46,7 +53,7 @@ STILL = replace(SCHEDULE, lr=1e-12, weight_decay=0.0)  # nothing moves but runni
 SUMMED = replace(SCHEDULE, micro_batch=2, sum_micro_batches=True)
 LOSSES = (
     *("cross_entropy", "distilled", "sigmoid", "bias_aware", "clipped"),
-    *("rebalanced", "held", "softened", "expanded", "multi_model"),
+    *("rebalanced", "held", "softened", "expanded", "multi_model", "sparse", "packed", "columns", "widened"),
 )
 
 
@@ -82,6 +89,10 @@ def trained(fabric: Any, ranks: Ranks, loss: str, network: Network, schedule: Sc
         "softened": partial(softened_loss, teacher, 1.0, 2.0),
         "expanded": partial(expanded_loss, 2, 4),
         "multi_model": partial(multi_model_loss, [Teacher(torch.arange(2), with_auxiliary(2, 1).eval())], 1.0, 1.0),
+        "sparse": partial(sparse_loss, 0.75, 2, 4),
+        "packed": partial(new_classes_loss, 0),
+        "columns": partial(new_classes_loss, 0),
+        "widened": cross_entropy,
         "held": partial(held_loss, create_network("mlp", 1, 2, generator_for(1, "teacher")).eval(), 1.0, 3.0),
     }
     task = Task(0, images_of(34), torch.arange(34) % 4, 4, None, Augmentation(1), 7, fabric, ranks=ranks)
@@ -99,15 +110,32 @@ def network_for(loss: str) -> Network:
     """What is trained with this loss: nothing with batch norm."""
     if loss == "multi_model":
         return with_auxiliary(4, 0)
-    network = create_network("mlp", 1, 4, generator_for(0, "network")) if loss == "held" else plain_network(4)
+    in_pieces = loss in ("held", "sparse", "columns", "widened")
+    network = create_network("mlp", 1, 4, generator_for(0, "network")) if in_pieces else plain_network(4)
+    if in_pieces and loss != "held":
+        network.mean, network.std = torch.full((1,), 128.0), torch.full((1,), 64.0)
     if loss in ("rebalanced", "held"):
         layer = CosineLinear(network.feature_size, 4, 3 if loss == "held" else 1).drawn(generator_for(0, "layer"))
         layer.hold(2)
         network.linear = layer
-    if loss == "expanded":
+    if loss in ("expanded", "sparse"):
+        each = network.feature_size
         network.grow()
         network.recreate_linear(4, generator_for(0, "layer"))
-        network.linear = WithAuxiliary(network.linear, drawn_linear(8, 3, generator_for(0, "auxiliary")))
+        network.linear = WithAuxiliary(network.linear, drawn_linear(each, 3, generator_for(0, "auxiliary")))
+    if loss == "sparse":
+        parts = network.backbone.parts
+        parts[-1] = Masked(parts[-1], 3, 10.0)
+    if loss == "packed":
+        free = {n: torch.arange(w.numel()).view(w.shape) % 2 == 0 for n, w in packable(network.backbone).items()}
+        network.backbone = Packing(network.backbone, free, norms=False)
+    if loss == "columns":
+        column = create_network("mlp", 1, 1, generator_for(0, "column")).backbone
+        network.become(with_column(network.backbone, column, 1, generator_for(0, "draw")), 800)
+        network.linear = OfNewest(network.linear)
+    if loss == "widened":
+        network.become(with_wider_top(network.backbone, 200, generator_for(0, "units")), 600)
+        network.recreate_linear(4, generator_for(0, "layer"))
     return network
 
 

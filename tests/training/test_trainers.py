@@ -705,14 +705,16 @@ WITHOUT_MEMORY = (
     "ranpac",
     "fetril",
     "fearnet",
+    "packnet",
+    "progressive",
 )  # or the same with any
-THE_FIELD = ("lucir", "lucir_mc", "wa", "podnet", "threshold_moving", "der", "m2kd")
+THE_FIELD = ("lucir", "lucir_mc", "wa", "podnet", "threshold_moving", "der", "der_pruned", "m2kd")
 RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
 
 
 def test_every_method_has_the_selection_of_its_own_paper_and_ft_both(tiny):
     expected = dict.fromkeys(FT_HEADS, (HERDING, RANDOM))
-    expected |= dict.fromkeys(("ft_bal", "deesil", "er", "gdumb"), (RANDOM,))
+    expected |= dict.fromkeys(("ft_bal", "deesil", "er", "gdumb", "growing_brain"), (RANDOM,))
     expected |= dict.fromkeys(("icarl", "ft_distill", "icarl_duet", "bic", "e2e", *THE_FIELD), (HERDING,))
     expected |= dict.fromkeys(WITHOUT_MEMORY, (NONE,))
     assert places_by_method(tiny) == expected
@@ -732,6 +734,6 @@ def test_without_a_memory_there_is_one_trajectory_per_trainer_and_none_that_need
     assert all(places == (NONE,) for places in found.values())
     trainers = [one.trainer for one in trajectories_in(settle(tiny.but(memory=0)))]
     assert sorted(trainers) == [
-        *("distill", "fearnet", "fine_tune", "frozen", "frozen_random", "frozen_svm"),
-        *("joint", "m2kd", "threshold_moving"),
+        *("distill", "fearnet", "fine_tune", "frozen", "frozen_random", "frozen_svm", "growing_brain", "joint"),
+        *("m2kd", "packnet", "progressive", "threshold_moving"),
     ]

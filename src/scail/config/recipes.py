@@ -57,7 +57,7 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         m2kd=replace(first, gain=teacher_gain),
         m2kd_pruned=replace(first, epochs=epochs // 4, lr=0.01, gain=teacher_gain),
         der_pruned=first,
-        packnet=first,
+        packnet=replace(first, lr=0.01),
         packnet_retraining=replace(first, lr=0.01),
         progressive=first,
         growing_brain=first,
@@ -109,8 +109,8 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         m2kd=replace(first, epochs=10),
         m2kd_pruned=replace(first, epochs=5, lr=0.005),
         der_pruned=first,
-        packnet=replace(first, epochs=10),
-        packnet_retraining=replace(first, epochs=10, lr=0.005),
+        packnet=replace(first, epochs=10, lr=0.01),
+        packnet_retraining=replace(first, epochs=10, lr=0.01),
         progressive=first,
         growing_brain=replace(first, epochs=10),
     )
@@ -145,7 +145,7 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         m2kd=first,
         m2kd_pruned=replace(first, epochs=8, lr=0.001),
         der_pruned=first,
-        packnet=first,
+        packnet=replace(first, lr=0.001),
         packnet_retraining=replace(first, lr=0.001),
         progressive=first,
         growing_brain=first,
@@ -349,7 +349,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     rates = {"first": 0.1, "later": 0.05, "balanced": 0.005, "distill": 2.0, "bic_first": 0.1, "bic": 0.05}
     rates |= {"lucir": 0.1, "wa": 0.1, "podnet": 0.1, "podnet_classifier": 0.05}
     rates |= {"threshold_moving": 0.1}
-    rates |= {"der": 0.1, "der_classifier": 0.1, "der_pruned": 0.1, "packnet": 0.1, "packnet_retraining": 0.01}
+    rates |= {"der": 0.1, "der_classifier": 0.1, "der_pruned": 0.1, "packnet": 0.01, "packnet_retraining": 0.01}
     rates |= {"progressive": 0.1, "growing_brain": 0.1, "m2kd": 0.1, "m2kd_pruned": 0.01}
     schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
     if not small:

@@ -52,7 +52,7 @@ class Masked(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """N x channels x H x W -> N x D."""
-        if self.training:
+        if torch.is_grad_enabled():  # on a rank without an image in this batch, too: there it is not in training mode
             self.passed += 1
         features: Tensor = functional_call(self.backbone, self._with(self.masks(self.steepness)), (pixels,))
         return features
