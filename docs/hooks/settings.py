@@ -64,7 +64,8 @@ def _page() -> Iterator[str]:
     quick, paper = (RECIPES[name]("cifar100").recipe.schedules for name in ("quick", "paper"))
     for name in quick:
         users = dict.fromkeys(kind.title for kind in TRAINERS.values() if name in kind.schedules)
-        yield f"| `{name.replace('_', '-')}` | {', '.join(users)} | {_in_words(quick[name])} | {_in_words(paper[name])} |"
+        cells = [f"`{name.replace('_', '-')}`", ", ".join(users), _in_words(quick[name]), _in_words(paper[name])]
+        yield f"| {' | '.join(cells)} |"
     yield "\n### What a schedule holds\n\n| name | default | |\n|---|---|---|"
     yield from (f"| `{name}` | {default} | {text} |" for name, default, text in _fields(Schedule))
 

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -48,9 +47,8 @@ def test_every_method_has_one_card_with_a_formula_and_a_reference():
 def test_a_card_says_what_the_table_and_the_kept_numbers_say():
     cards = hook("cards")
     text = cards._with_facts(re.match(r"## (\w+)", "## scail"))
-    assert (
-        text.startswith("## ScaIL {#scail}") and "`initial_weight_CD`" in text and "`exemplar_features_ED`" not in text
-    )
+    assert text.startswith("## ScaIL {#scail}")
+    assert "`initial_weight_CD`" in text and "`exemplar_features_ED`" not in text
     assert "| top-1 | 51.0±2.6: CIFAR-100, 40 classes" in text  # results/cifar100-pretrained
     assert "| `frozen`; schedules: " in cards._with_facts(re.match(r"## (\w+)", "## slda"))
 
@@ -82,8 +80,7 @@ def test_the_site_builds_and_its_search_works_in_files(tmp_path):
         page.fill(".md-search__input", "strangeness")
         page.wait_for_selector(".md-search-result__item a")
         found = page.locator(".md-search-result__item a").first
-        assert "strangeness" in found.text_content().lower() and Path(tmp_path / "site").as_uri() in found.evaluate(
-            "a => a.href"
-        )
+        assert "strangeness" in found.text_content().lower()
+        assert found.evaluate("a => a.href").startswith((tmp_path / "site").as_uri())
         assert all(url.startswith(("file:", "data:", "blob:")) for url in asked)
         browser.close()

@@ -47,7 +47,7 @@ class LearnCommand:
     classes: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Only these classes of the data, separated by commas."""
     memory: Annotated[int | None, tyro.conf.arg(metavar="B")] = None
-    """B, how many images the model may keep, over all classes. Default: 2000. It can be changed later, also without DATA.
+    """B, how many images the model may keep, over all classes. Default: 2000. It can change later, without DATA too.
     A smaller one keeps the best images of each class. A larger one fills with what is learned from then on."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """How it learns and classifies: a name of `scail methods`.
