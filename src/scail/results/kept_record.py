@@ -53,9 +53,17 @@ class _Schedule(TypedDict):
     divide_by_state: bool
 
 
+class _Provenance(TypedDict):
+    scail: str
+    torch: str
+    python: str
+    device: str
+    threads: int
+
+
 class _Made(TypedDict):
     schedules: dict[str, _Schedule]
-    provenance: dict[str, Any]
+    provenance: _Provenance
     commit: str | None
     started: str
     command: str
@@ -129,8 +137,8 @@ def _unfolded(place: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _check_states(path: Path, rows: Iterable[Row], states: int) -> None:
     """A run is kept when it is finished: each method has every state, but Full, which has one."""
-    found: dict[tuple[str, str | None], list[int]] = {}
+    found: dict[tuple[str, str | None, int], list[int]] = {}
     for row in rows:
-        found.setdefault((row.method, row.select), []).append(row.state)
-    for (method, _), of in found.items():
+        found.setdefault((row.method, row.select, row.memory), []).append(row.state)
+    for (method, *_), of in found.items():
         check(path, method == "full" or (sorted(of) == [*range(states)] and states > 1), f"states of {method}")
