@@ -55,7 +55,7 @@ def _header_line(line: str, where: str) -> tuple[str, Any]:
         raise ValueError(f"{where}: unknown key {key!r}, expected one of {', '.join(KINDS)}")
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: {key} is not JSON ({error})") from error
     texts = value if isinstance(value, list) else [value]
     if not isinstance(value, KINDS[key]) or not all(isinstance(text, str) for text in texts):

@@ -78,13 +78,21 @@ class _MadeRecord(_Made, total=False):
 def read_configuration(path: Path) -> dict[str, Any]:
     """The first line of a file of kept numbers; no more of it is read."""
     try:
-        with path.open("rb") as file:
-            return _configuration(path, parsed(file.readline(_MOST_FIRST)))
+        return _configuration(path, first_record(path))
     except ValueError as error:
         said = str(error).removeprefix(f"{path}: ")
         raise ValueError(
             f"{path}: not a file of results; expected a configuration in its first line ({said})"
         ) from None
+
+
+def first_record(path: Path) -> dict[str, Any]:
+    """What stands in the first line of a file of JSON lines."""
+    with path.open("rb") as file:
+        record = parsed(file.readline(_MOST_FIRST))
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    return record
 
 
 def _configuration(path: Path, record: Any) -> dict[str, Any]:
