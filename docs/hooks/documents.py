@@ -12,7 +12,10 @@ from mkdocs.structure.files import File, Files
 from scail import heads
 
 ROOT = Path(__file__).parents[2]
-OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+OUTSIDE = {
+    "README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+}  # fmt: skip
 _LINK = re.compile(r"\]\(([^)\s:]+)\)")
 _HEADS = """# Heads
 

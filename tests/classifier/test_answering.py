@@ -86,6 +86,44 @@ def test_what_is_damaged_or_missing_is_a_clear_error(model, tmp_path):
         Answerer.open(tmp_path / "nothing")
 
 
+def graph_with(count: int = 2, **said: str) -> bytes:
+    """A graph that answers for so many classes, whatever the picture; and what it says of itself."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    values = {
+        "scores": np.zeros(count),
+        "odds": np.full(count, 0.5),
+        "strangeness": np.zeros(()),
+        "features": np.zeros(4),
+    }
+    nodes = [
+        helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value.astype(np.float32)))
+        for name, value in values.items()
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in values.items()]
+    picture = helper.make_tensor_value_info("picture", TensorProto.UINT8, ("height", "width", 3))
+    graph = helper.make_graph(nodes, "answer", [picture], outputs)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    sound = {"scail format": "1", "classes": '["a", "b"]', "method": "slda", "unknown": "", "apart": "0.5"}
+    helper.set_model_props(made, {name: text for name, text in (sound | said).items() if text != "missing"})
+    return bytes(made.SerializeToString())
+
+
+def test_a_crafted_graph_is_a_clear_error():
+    picture = np.zeros((8, 8, 3), np.uint8)
+    assert Answerer(graph_with()).answer(picture).odds.tolist() == [0.5, 0.5]
+    for said in (
+        {"classes": "missing"}, {"classes": "7"}, {"classes": "[[]]"}, {"classes": "[" * 100_000}, {"apart": "missing"},
+        {"unknown": "far"},
+    ):  # fmt: skip
+        with pytest.raises(DamagedModel, match="what it says of itself is not as scail writes it"):
+            Answerer(graph_with(**said))
+    with pytest.raises(DamagedModel, match=r"answers \(3,\) for 2 classes"):
+        Answerer(graph_with(3)).answer(picture)
+    with pytest.raises(DamagedModel, match="onnxruntime cannot run it"):
+        Answerer(graph_with().replace(b"features", b"featurez")).answer(picture)
+
+
 @pytest.mark.parametrize("shape", [(8, 8), (8, 8, 1), (0, 8, 3), (1, 8, 8, 3)])
 def test_what_is_no_picture_is_a_clear_error(model, shape):
     with pytest.raises(ValueError, match="expected uint8, height x width x 3"):

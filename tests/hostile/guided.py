@@ -179,8 +179,9 @@ def is_here() -> bool:
 
 def guided(name: str, place: Path, seconds: float) -> Tried:
     """Fuzz this reader in processes of its own; one that ends before its time is a failure, and another one goes on."""
-    tried, corpus, until, seeds = Tried(), place / "corpus", time.monotonic() + seconds, GUIDED[name].seeds()
+    tried, corpus, seeds = Tried(), place / "corpus", GUIDED[name].seeds()
     corpus.mkdir()
+    until = time.monotonic() + seconds
     for number, data in enumerate(seeds):
         (corpus / f"seed-{number}").write_bytes(data)
     counts, said = place / "counts", place / "failures"

@@ -445,7 +445,8 @@ def read_model(folder: Path) -> Any:
     model, stamp = read(folder)
     answer = Answerer.open(folder, threads=1).answer(colours())
     read_served(folder)
-    return stamp, look(folder).size, model.classes, answer.odds.tolist(), model.exemplars.images.tolist()
+    look(folder)
+    return stamp, model.classes, answer.odds.tolist(), model.exemplars.images.tolist()
 
 
 def sign(path: Path) -> None:

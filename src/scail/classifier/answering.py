@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from io import BytesIO
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 from scail.classifier.folder.record import TENSOR_FILE, TRIES, DamagedModel, FolderError, read_checked, read_record
 from scail.datasets.images.decode import BROKEN, BrokenImage, open_turned
 from scail.runtime.onnx_session import onnx_session
-from scail.storage.reading import why
+from scail.storage.reading import parsed, read_bounded, why
+from scail.storage.records import decode
 
 ANSWER_FORMAT = "1"
 """Of the ONNX file: what goes in, what comes out, what its metadata say."""
@@ -58,16 +58,19 @@ class Answerer:
             told = self._session.get_modelmeta().custom_metadata_map
         except Exception as error:  # onnxruntime has a dozen kinds of its own
             raise DamagedModel(f"{name}: onnxruntime cannot read it ({str(error)[:200]})") from error
-        self._name = name
+        self._name, damaged = name, DamagedModel(f"{name}: what it says of itself is not as scail writes it")
         if told.get("scail format") != ANSWER_FORMAT:
             raise FolderError(
                 f"{name}: not an ONNX file that answers, or one of another scail; make it with scail learn or export"
             )
-        self.classes: tuple[str | int, ...] = tuple(json.loads(told["classes"]))
-        self.method: str = told["method"]
-        self.strange = float(told["unknown"]) if told["unknown"] else None
-        """A picture that is stranger than this is unknown; None: nothing is."""
-        self.apart = float(told["apart"])
+        try:
+            self.classes = tuple(decode(list[str | int], parsed(told["classes"]), "classes"))
+            self.method: str = told["method"]
+            self.strange = float(told["unknown"]) if told["unknown"] else None
+            """A picture that is stranger than this is unknown; None: nothing is."""
+            self.apart = float(told["apart"])
+        except (KeyError, ValueError):
+            raise damaged from None
         """1 - cosine of features: pictures of two kinds are farther apart than this, on average."""
 
     @classmethod
@@ -75,7 +78,7 @@ class Answerer:
         """From a model's folder, or from an ONNX file."""
         place = Path(place)
         if place.is_file():
-            return cls(place.read_bytes(), str(place), threads)
+            return cls(read_bounded(place, MOST_ANSWER), str(place), threads)
         name, graph = answer_file(place)
         return cls(graph, str(place / name), threads)
 
@@ -86,10 +89,15 @@ class Answerer:
                 f"picture of {picture.dtype}, {picture.shape}: expected uint8, height x width x 3 (red, green, blue)"
             )
         wanted = ["scores", "odds", "strangeness", "features"]
-        scores, odds, strange, features = self._session.run(wanted, {"picture": np.ascontiguousarray(picture)})
+        try:
+            scores, odds, strange, features = self._session.run(wanted, {"picture": np.ascontiguousarray(picture)})
+            strangeness = float(strange)
+        except Exception as error:  # onnxruntime has a dozen kinds of its own
+            raise DamagedModel(f"{self._name}: onnxruntime cannot run it ({why(error)[:200]})") from error
+        if not scores.shape == odds.shape == (len(self.classes),):
+            raise DamagedModel(f"{self._name}: answers {scores.shape} for {len(self.classes)} classes")
         if not np.isfinite(odds).all():
             raise DamagedModel(f"{self._name}: its odds are NaN or infinite; restore it from a copy")
-        strangeness = float(strange)
         unknown = self.strange is not None and strangeness > self.strange
         return Answer(scores, odds, strangeness, unknown, features)
 

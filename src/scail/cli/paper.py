@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,12 +94,12 @@ def _holds_numbers(folder: Path) -> bool:
 
 
 def _has_key(path: Path) -> bool:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        try:
-            found = json.loads(file.readline())
-        except ValueError:
-            return False
-    return isinstance(found, dict) and "key" in found
+    from scail.results.kept_record import first_record
+
+    try:
+        return "key" in first_record(path)
+    except (OSError, ValueError):
+        return False
 
 
 def _print_runs(folders: Sequence[Path], published: Sequence[Path]) -> None:

@@ -24,9 +24,12 @@ def write_table(path: Path, header: Mapping[str, object], rows: Iterable[tuple[s
     """Write header and rows, in one step: a reader, or a crash, never sees half of the file."""
     with aside(path) as begun, open_manifest(begun, "x") as file:
         file.writelines(f"# {key}: {json.dumps(header[key])}\n" for key in KINDS)
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(COLUMNS)
-        table.writerows(rows)
+        plain, quoted = (
+            csv.writer(file, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+        )
+        plain.writerow(COLUMNS)
+        for row in rows:  # not every Python quotes a carriage return by itself
+            (quoted if any("\r" in value for value in row) else plain).writerow(row)
 
 
 def read_header(file: TextIO, path: Path) -> tuple[dict[str, Any], int]:
@@ -52,7 +55,7 @@ def _header_line(line: str, where: str) -> tuple[str, Any]:
         raise ValueError(f"{where}: unknown key {key!r}, expected one of {', '.join(KINDS)}")
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: {key} is not JSON ({error})") from error
     texts = value if isinstance(value, list) else [value]
     if not isinstance(value, KINDS[key]) or not all(isinstance(text, str) for text in texts):

@@ -134,7 +134,9 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
         if not found:
             raise ValueError(f"{place}: no finished run there (no summary.json); give the --out folder of `scail run`")
         # The folder of several seeds holds their means and has no lines of its own.
-        runs += [run for run in found if (run / "results.jsonl").stat().st_size]
+        runs += (whole := [run for run in found if (run / "results.jsonl").stat().st_size])
+        if not whole:
+            raise ValueError(f"{found[0] / 'results.jsonl'}: is empty; run it again, or leave this run out")
     return runs
 
 

@@ -53,9 +53,17 @@ class _Schedule(TypedDict):
     divide_by_state: bool
 
 
+class _Provenance(TypedDict):
+    scail: str
+    torch: str
+    python: str
+    device: str
+    threads: int
+
+
 class _Made(TypedDict):
     schedules: dict[str, _Schedule]
-    provenance: dict[str, Any]
+    provenance: _Provenance
     commit: str | None
     started: str
     command: str
@@ -70,13 +78,21 @@ class _MadeRecord(_Made, total=False):
 def read_configuration(path: Path) -> dict[str, Any]:
     """The first line of a file of kept numbers; no more of it is read."""
     try:
-        with path.open("rb") as file:
-            return _configuration(path, parsed(file.readline(_MOST_FIRST)))
+        return _configuration(path, first_record(path))
     except ValueError as error:
         said = str(error).removeprefix(f"{path}: ")
         raise ValueError(
             f"{path}: not a file of results; expected a configuration in its first line ({said})"
         ) from None
+
+
+def first_record(path: Path) -> dict[str, Any]:
+    """What stands in the first line of a file of JSON lines."""
+    with path.open("rb") as file:
+        record = parsed(file.readline(_MOST_FIRST))
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    return record
 
 
 def _configuration(path: Path, record: Any) -> dict[str, Any]:
@@ -129,8 +145,8 @@ def _unfolded(place: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _check_states(path: Path, rows: Iterable[Row], states: int) -> None:
     """A run is kept when it is finished: each method has every state, but Full, which has one."""
-    found: dict[tuple[str, str | None], list[int]] = {}
+    found: dict[tuple[str, str | None, int], list[int]] = {}
     for row in rows:
-        found.setdefault((row.method, row.select), []).append(row.state)
-    for (method, _), of in found.items():
+        found.setdefault((row.method, row.select, row.memory), []).append(row.state)
+    for (method, *_), of in found.items():
         check(path, method == "full" or (sorted(of) == [*range(states)] and states > 1), f"states of {method}")

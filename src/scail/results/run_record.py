@@ -255,6 +255,7 @@ def read_rows(run: Path, states: int) -> list[Row]:
             raise ValueError(f"{place}, line {number}: {error}") from None
         check_row(f"{place}, line {number}", row, states)
         found.append(row)
+    check(place, found, "no rows")
     return found
 
 

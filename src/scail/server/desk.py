@@ -106,7 +106,7 @@ class Desk:
             record = decode(dict, json.loads((self.jobs / name / "job.json").read_bytes()), "job")
             result = decode(dict, record.pop("result", {}), "result")
             found: Job = decode(Job, record, "job")
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return replace(found, result=result)
 
@@ -156,7 +156,7 @@ class Desk:
             return []
         found = []
         for line in lines[after:_MOST_EVENTS]:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 found.append(json.loads(line))
         return found
 
@@ -179,7 +179,7 @@ class Desk:
         """How well the classes of this model do, if it was measured."""
         try:
             found: dict[str, Any] = json.loads((self.reports / f"{stamp}.json").read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return found
 

@@ -141,7 +141,7 @@ class Inbox:
 
     def _pictures(self, model: ServedModel) -> Iterator[InboxPicture]:
         for _, name in self._ages():
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
                 said = self._said(name)
                 if said["stamp"] != model.stamp:  # what another model said is asked again
                     answer = model.answerer.answer(read_picture((self.folder / f"{name}.jpg").read_bytes()))

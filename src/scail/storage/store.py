@@ -199,8 +199,8 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 def _read(folder: Path) -> dict[str, bytes]:
     try:
-        record = read_bounded(folder / RECORD, MOST_RECORD)
-        return {TENSORS: read_tensor_file(folder / TENSORS), RECORD: record}
+        tensors = read_tensor_file(folder / TENSORS)
+        return {TENSORS: tensors, RECORD: read_bounded(folder / RECORD, MOST_RECORD)}
     except ValueError as error:
         raise DamagedEntry(f"{folder}: {str(error).removeprefix(f'{folder}: ')}") from error
     except OSError as error:

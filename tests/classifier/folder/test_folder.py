@@ -156,6 +156,7 @@ DAMAGES = {
     "another exemplar": lambda root: Image.new("L", (8, 8), 7).save(first(root, "exemplars/*/*.png")),
     "a large exemplar": lambda root: Image.new("L", (3000, 3000)).save(first(root, "exemplars/*/*.png")),
     "a GIF for an exemplar": lambda root: Image.new("L", (8, 8)).save(first(root, "exemplars/*/*.png"), "GIF"),
+    "a sparse network": lambda root: os.truncate(first(root, "network-*"), 3 * 2**30),
     "a huge file": lambda root: os.truncate(first(root, "exemplars/*/*.png"), 10**9),
     "a cut manifest": lambda root: os.truncate(root / "manifest.json", 500),
     "a changed manifest": lambda root: (root / "manifest.json").write_text(

@@ -118,7 +118,7 @@ def read_checked(
         except ValueError as error:
             raise DamagedModel(f"{root / name}: {error}; restore it from a copy") from None
         if size > _LARGE:
-            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:  # type: ignore[arg-type]
                 raise wrong
             file.seek(0)
 

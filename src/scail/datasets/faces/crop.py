@@ -25,6 +25,7 @@ from scail.runtime.pool import map_in_order
 from scail.storage.atomic import sweep, write_bytes, write_text
 from scail.storage.flushing import Flushed
 from scail.storage.lock import LOCK, claim, locked
+from scail.storage.reading import read_json
 
 __all__ = ["LOG", "SETTINGS", "FaceReport", "FaceSettings", "crop_faces"]
 
@@ -129,9 +130,9 @@ def _begin(target: Path, settings: FaceSettings) -> None:
         claim(target, str(target), {SETTINGS}, f"holds files, but no {SETTINGS} of an earlier run; give a new folder")
         write_text(mark, json.dumps({**record, "opencv": cv2.__version__}, indent=1) + "\n")
     try:
-        known = dict(json.loads(mark.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{mark}: is damaged ({error}); give a new folder") from error
+        known = read_json(mark)
+    except ValueError as error:
+        raise ValueError(f"{mark}: is damaged ({str(error).removeprefix(f'{mark}: ')}); give a new folder") from error
     differing = [f"{key} {known.get(key)!r}, not {value!r}" for key, value in record.items() if known.get(key) != value]
     if differing:
         raise ValueError(f"{target}: its crops were made with {'; '.join(differing)}; give a new folder")
