@@ -626,3 +626,16 @@ def test_decoded_copies_of_images_are_announced_listed_and_removed(tmp_path, cap
     assert (tmp_path / "cache" / "mine.txt").exists() and len(kept_images()) == 1
     assert call(capsys, "store", "rm", "images-none")[0] == 2
     assert call(capsys, "store", "rm", "images-")[0] == 0 and kept_images() == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_is_full_is_named(unbuffered):
+    command, around = [sys.executable, "-m", "scail", "--help"], os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=around)
+    assert done.returncode == 2
+    expected = (
+        "scail: error: standard output: No space left on device; free some space there, then give the same command"
+    )
+    assert done.stderr.startswith(expected) and len(done.stderr.splitlines()) == 1

@@ -288,8 +288,10 @@ _MOMENTS = {
     "commit", "facts_sha256", "attempts", "stamp", "when",
 }  # fmt: skip
 _OF_MACHINES = re.compile(r"(.*/)?(timing\.jsonl|table\.md|cost[^/]*)")
-# Others may be writing there without a lock: what a kill has left of jobs and reports stays for an hour.
-_NOT_COMPARED = re.compile(r"cache/.*|(.*/)?(\.lock|[^/]+\.lock|events\.jsonl)|(model\.serve|report)/(.*/)?\.scail-.*")
+# Others may be writing there without a lock: what a kill has left of these stays for an hour.
+_NOT_COMPARED = re.compile(
+    r"cache/.*|(.*/)?(\.lock|[^/]+\.lock|events\.jsonl)|(model\.serve|report|elsewhere)/(.*/)?\.scail-.*|store/\.scail-store.*"
+)
 _NAMES = re.compile(r"(?<=jobs/)[0-9a-f]{24}|(?<=reports/)[0-9a-f]{64}")
 
 

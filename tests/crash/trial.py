@@ -205,7 +205,7 @@ def spread(tries: list[Try], most: int | None) -> list[Try]:
     """At most so many of these, evenly spread."""
     if most is None or len(tries) <= most:
         return tries
-    return [tries[i * len(tries) // most] for i in range(most)]
+    return [tries[(2 * i + 1) * len(tries) // (2 * most)] for i in range(most)]
 
 
 def _quick_place() -> str | None:

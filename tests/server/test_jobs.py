@@ -221,6 +221,17 @@ def test_a_lesson_whose_process_was_killed_goes_on(model):
     assert "was killed each time" in desk.job(doomed.id).error
 
 
+def test_pictures_of_a_job_that_ended_go_also_where_its_tutor_was_killed_before(tmp_path):
+    desk = Desk(tmp_path)
+    desk.make()
+    ended, waiting = new_job("learn", classes=("a",)), new_job("learn", classes=("b",))
+    for job in (ended, waiting):
+        desk.add(job, [b"picture"])
+    desk.update(ended, status="done")  # here it is killed
+    desk.sweep()
+    assert not desk.pictures(ended) and len(desk.pictures(waiting)) == 1
+
+
 def test_a_full_disk(model, monkeypatch):
     """The job is refused or fails, says why, and the old model answers."""
 

@@ -35,7 +35,7 @@ from scail.results.summary import summarise, summarise_seeds
 from scail.runtime.devices import joined
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.atomic import write_text
-from scail.storage.flushing import make_folder
+from scail.storage.flushing import flush, make_folder
 from scail.storage.remote_store import open_store
 
 Begin = Callable[[Sequence[Trajectory]], None]
@@ -268,11 +268,12 @@ def new_run_folder(experiment: Experiment) -> Path:
 
 def _new_folder(place: Path, name: str) -> Path:
     """A folder that no other run has, even one that was started in the same second."""
+    make_folder(place)
     for n in itertools.count(1):
         folder = place / (name if n == 1 else f"{name}-{n}")
         with contextlib.suppress(FileExistsError):
-            make_folder(folder.parent)
             folder.mkdir()
+            flush(place)
             return folder
     raise AssertionError
 

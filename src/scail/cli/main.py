@@ -143,6 +143,10 @@ def carry_out(command: Callable[[], None]) -> NoReturn:
             raise
         from scail.storage.atomic import told
 
+        if error.filename is None and error.errno is not None and not sys.stdout.isatty():
+            error.filename = "standard output"  # what is written to files is named where it is written
+            with contextlib.suppress(OSError, ValueError):  # or Python would try again as it ends, and complain
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _fail(told(error), 2)
     sys.exit(0)
 

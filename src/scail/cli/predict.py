@@ -106,12 +106,13 @@ class ExportCommand:
     def __call__(self) -> None:
         """Write the file."""
         from scail.classifier.answering import Answerer
-        from scail.storage.atomic import write_bytes
+        from scail.storage.atomic import LEFT, sweep, write_bytes
         from scail.storage.flushing import make_folder
 
         graph = _graph(self.model, self.method)
         told = Answerer(graph, str(self.model))
         make_folder(self.onnx.parent)
+        sweep(self.onnx.parent, after=LEFT)
         write_bytes(self.onnx, graph)
         print(f"{self.onnx}: {len(told.classes)} classes, method {told.method}; input: a picture, uint8, any size")
 

@@ -24,11 +24,9 @@ from scail.results.marks import marks_of
 from scail.results.measures import MEASURES
 from scail.results.results import Results
 from scail.results.run_record import read_folders, read_summary
-from scail.storage.atomic import sweep, write_text
+from scail.storage.atomic import LEFT, sweep, write_text
 from scail.storage.flushing import flush_below, make_folder
 from scail.storage.lock import claim
-
-_LEFT = 3600.0  # seconds after which what is being written counts as left: several reports may be written at once
 
 
 def write_report(
@@ -57,7 +55,7 @@ def write_report(
     make_folder(out)
     for folder in (out, out / "tables", out / "figures"):
         if folder.is_dir():
-            sweep(folder, after=_LEFT)
+            sweep(folder, after=LEFT)  # several reports may be written at once
     write_text(out / "report.html", page)  # first: it is what says that the folder is a report's
     (out / "tables").mkdir(exist_ok=True)
     for table in tables_of(comparisons):

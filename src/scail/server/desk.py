@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from scail.storage.atomic import ASIDE, aside, write_bytes
+from scail.storage.atomic import ASIDE, LEFT, aside, write_bytes
 from scail.storage.flushing import Flushed, make_folder
 from scail.storage.records import decode
 
@@ -166,7 +166,7 @@ class Desk:
             self._let_go(job)
         for folder in (self.jobs, self.reports, *self._folders()):
             for path in folder.iterdir() if folder.is_dir() else ():
-                if ASIDE.fullmatch(path.name) and time.time() - path.stat().st_mtime > 3600:
+                if ASIDE.fullmatch(path.name) and time.time() - path.stat().st_mtime > LEFT:
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
     def _folders(self) -> Iterator[Path]:

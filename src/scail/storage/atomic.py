@@ -20,6 +20,8 @@ from scail.storage.flushing import Flushed, flush, flush_below
 
 ASIDE = re.compile(r"\.scail-(.{1,40}\.)?[0-9a-f]{32}", re.DOTALL)
 """The name of what is being written; a process that died leaves it behind. Version 0.1 did not name the file in it."""
+LEFT = 3600.0
+"""Seconds after which what is written without a lock, and was not touched, counts as left by a process that died."""
 
 
 def aside_name(path: Path) -> Path:
@@ -46,7 +48,7 @@ def aside(path: Path, flushed: Flushed = Flushed.NAME) -> Iterator[Path]:
                 if not (begun.is_dir() and path.is_dir()):
                     raise
             if flushed is Flushed.NAME:
-                flush(path.parent)
+                flush(path.parent, named=path)
     finally:
         if begun.is_dir():
             shutil.rmtree(begun, ignore_errors=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scail.storage.atomic import ASIDE
+from scail.storage.atomic import ASIDE, LEFT
 from scail.storage.flushing import Flushed
 from scail.storage.sealed import BrokenSeal, read_sealed, write_sealed
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _KEEP_IMAGES = "SCAIL_IMAGE_CACHE"
 IMAGES = "images-"
 """How names of decoded copies of images begin."""
-_LEFT = 3600.0  # seconds after which what is being written counts as left by a process that died
 
 
 def cache_dir() -> Path:
@@ -48,7 +47,7 @@ def kept_images() -> list[Path]:
 def half_written() -> list[Path]:
     """What processes that died were writing into the cache."""
     found = [path for path in cache_dir().glob(".scail-*") if ASIDE.fullmatch(path.name)]
-    return [path for path in found if time.time() - path.stat().st_mtime > _LEFT]
+    return [path for path in found if time.time() - path.stat().st_mtime > LEFT]
 
 
 def cached_tensors(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -35,14 +35,14 @@ class Flushed(Enum):
     the cache (checksums tell), a server's inbox and reports, crops of faces (an empty one is made again)."""
 
 
-def flush(path: Path) -> None:
-    """What is in this file, or the names in this folder, are on the disk."""
+def flush(path: Path, named: Path | None = None) -> None:
+    """What is in this file, or the names in this folder, are on the disk. An error names `named`, or else this."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
         if not (path.is_dir() and error.errno in _NO_FOLDERS):
-            error.filename = str(path)
+            error.filename = str(named or path)
             raise
     finally:
         os.close(descriptor)
@@ -67,4 +67,4 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     if not folder.is_dir():
         raise FileExistsError(errno.EEXIST, "a file is in the way", str(folder))
     with contextlib.suppress(PermissionError):  # of a folder around it whose names may not be read
-        flush(folder.parent)
+        flush(folder.parent, named=folder)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from scail.storage.atomic import ASIDE, aside_name
+from scail.storage.atomic import ASIDE, LEFT, aside_name
 from scail.storage.entry import RECORD, clear_errors, record_in
 from scail.storage.flushing import flush, make_folder
 from scail.storage.lock import locked
@@ -29,7 +29,6 @@ Kind = Literal["state", "training", "half", "stray"]
 _STATE = re.compile(r"[0-9a-f]{32}")
 _TRAINING = re.compile(r"([0-9a-f]{32})\.(.+\.)?safetensors")
 _HALF = re.compile(r"\.(?:scail-)?([0-9a-f]{32})\..+", re.DOTALL)  # version 0.1 wrote to .KEY.NUMBER
-_NOBODYS = 3600.0  # seconds after which a half without a key counts as left: no lock tells
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class Holdings:
         """Remove it, unless a process that lives is at it; whether it was removed."""
         if one.kind == "state":
             self.remove(one.key)
-        elif not one.key and time.time() - one.used < _NOBODYS:
+        elif not one.key and time.time() - one.used < LEFT:
             return False
         else:
             with clear_errors(self.root, HOW), contextlib.ExitStack() as held:

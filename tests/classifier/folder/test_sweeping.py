@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -84,3 +85,15 @@ def test_what_cannot_be_taken_away_is_told(folder, monkeypatch):
     assert tidy(folder) is None
     left = leave(folder)
     assert f"{len(left)} files of a change that was killed cannot be removed (Permission denied)" in str(tidy(folder))
+
+
+def test_half_of_an_export_goes_after_an_hour_with_the_next_one(folder, capsys):
+    old, new, theirs = (
+        folder.parent / name for name in (f".scail-m.{'1' * 32}", f".scail-m.{'2' * 32}", ".scail-m.txt")
+    )
+    for path in (old, new, theirs):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    with pytest.raises(SystemExit) as end:
+        main(["export", str(folder), "--onnx", str(folder.parent / "m.onnx")])
+    assert not end.value.code and not old.exists() and new.exists() and theirs.exists()
