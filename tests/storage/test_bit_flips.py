@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from scail.classifier.folder.files import Sparing, unfinished
 from scail.storage import cache
 from scail.storage.cache import cached_tensors
 from scail.storage.checkpoint import Checkpoint
@@ -57,8 +58,17 @@ def accepted(path: Path, read: Callable[[], Entry | None]) -> tuple[int, int]:
     return tried, taken
 
 
-def test_a_checkpoint(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "k.training.safetensors")
+def of_a_model(folder: Path) -> Checkpoint:
+    """As a learn keeps it, which was just begun."""
+    checkpoint = unfinished(folder)("k").stage("training")
+    assert isinstance(checkpoint, Sparing)
+    checkpoint.written[0] -= 3600
+    return checkpoint
+
+
+@pytest.mark.parametrize("make", [lambda folder: Checkpoint(folder / "k.training.safetensors"), of_a_model])
+def test_a_checkpoint(tmp_path, make):
+    checkpoint = make(tmp_path)
     checkpoint.save(ENTRY)
     tried, taken = accepted(checkpoint.path, checkpoint.load)
     assert tried > 3000 and taken == 0

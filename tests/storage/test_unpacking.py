@@ -53,6 +53,21 @@ def test_a_bomb_takes_no_memory(tmp_path, wanted):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most < 30 * 1024
 
 
+def test_a_member_that_is_too_large_is_named(tmp_path):
+    (tmp_path / "a.tar.gz").write_bytes(packed({"large": 3 * MIB}))
+    with pytest.raises(ValueError, match="'large' has 3 MiB, expected at most 2 MiB"):
+        read_members(tmp_path / "a.tar.gz", {"large": "large"}.get, 2 * MIB)
+
+
+def test_what_is_skipped_is_not_unpacked_beyond_the_bound(tmp_path, monkeypatch):
+    (tmp_path / "a.tar.gz").write_bytes(packed({"large": 60 * MIB, "last": b"x"}))
+    reached, real = list[int](), gzip.GzipFile.seek
+    monkeypatch.setattr(gzip.GzipFile, "seek", lambda file, to, *how: (reached.append(to), real(file, to, *how))[1])
+    with pytest.raises(ValueError, match="more than 8 MiB unpacked"):
+        read_members(tmp_path / "a.tar.gz", {"last": "last"}.get, 2 * MIB)
+    assert max(reached, default=0) <= 9 * MIB
+
+
 def test_a_gzip_bomb_is_read_up_to_a_bound(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(bytes(20 * MIB), 1))

@@ -202,9 +202,10 @@ def _read(folder: Path) -> dict[str, bytes]:
         tensors = read_tensor_file(folder / TENSORS)
         return {TENSORS: tensors, RECORD: read_bounded(folder / RECORD, MOST_RECORD)}
     except ValueError as error:
-        raise DamagedEntry(f"{folder}: {str(error).removeprefix(f'{folder}: ')}") from error
+        named = str(error).startswith(str(folder))
+        raise DamagedEntry(str(error) if named else f"{folder / TENSORS}: {error}") from error
     except OSError as error:
-        raise DamagedEntry(f"{folder}: {error.filename}: {error.strerror or error}") from error
+        raise DamagedEntry(f"{error.filename}: {error.strerror or error}") from error
 
 
 def _is_own(name: str) -> bool:

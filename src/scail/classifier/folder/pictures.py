@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from scail.classifier.folder.record import DamagedModel, FolderError, read_inside
 from scail.classifier.inputs import Shape
 from scail.classifier.model import digest_of_pixels
 from scail.datasets.images.decode import BROKEN
+from scail.storage.reading import why
 
 try:
     from isal.isal_zlib import compress as quick_pack  # four times as fast
@@ -70,8 +71,10 @@ def read_png(root: Path, name: str, shape: Shape) -> Tensor:
             pixels = np.array(opened)
     except (FileNotFoundError, FolderError):
         raise
+    except UnidentifiedImageError as error:
+        raise DamagedModel(f"{root / name}: is no PNG file; restore it from a copy") from error
     except BROKEN as error:
-        raise DamagedModel(f"{root / name}: cannot be read ({error}); restore it from a copy") from error
+        raise DamagedModel(f"{root / name}: cannot be read ({why(error)}); restore it from a copy") from error
     image = torch.from_numpy(pixels.reshape(shape.height, shape.width, shape.channels)).permute(2, 0, 1).contiguous()
     if digest_of(image) != Path(name).stem:
         raise DamagedModel(f"{root / name}: is not the image that it was; restore it from a copy")
