@@ -11,6 +11,7 @@ from scail.classifier import choices
 from scail.classifier.answering import Answerer
 from scail.classifier.forgetting import what_is_left
 from scail.classifier.left_out import left_out
+from scail.methods import METHODS
 from scail.networks.pretrained import has_pretrained
 from scail.training import frozen_random
 from tests.classifier.little import little, little_images
@@ -256,6 +257,8 @@ def test_little_is_enough(method):
     assert clf.predict(IMAGES[[0, 4]]).tolist() == ["a", "b"]
     chances = clf.predict_proba(OTHERS)
     assert np.isfinite(chances).all() and np.allclose(chances.sum(1), 1)
+    if METHODS[method].left_out is not None:  # one success tells little: two of three, by Laplace's rule
+        assert clf.predict_proba(IMAGES[[0, 4]]).max(1) == pytest.approx(2 / 3, abs=0.02)
 
 
 @pytest.mark.parametrize("method", FROZEN)

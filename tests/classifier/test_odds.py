@@ -63,6 +63,12 @@ def test_no_temperature_of_the_grid_is_better(seed, log_scale, power, classes):
     assert loss(found.temperature) <= min(loss(math.exp(step / 20)) for step in range(-230, 139)) + 1e-9
 
 
+def test_one_success_is_worth_so_much():
+    scores = torch.tensor([[5.0, 1.0, -math.inf], [0.0, 4.0, -math.inf]])
+    odds = best_odds(scores, torch.tensor([0, 1]), sure=2 / 3).of(scores)
+    assert odds.amax(1).tolist() == pytest.approx([2 / 3, 2 / 3], abs=0.02)
+
+
 def test_images_whose_class_cannot_be_predicted_say_nothing():
     scores = torch.tensor([[1.0, -math.inf], [2.0, 1.0], [1.0, 2.0], [2.5, 2.0]])
     with_it, without = (best_odds(scores[at:], torch.tensor([1, 0, 1, 1])[at:]) for at in (0, 1))

@@ -402,7 +402,7 @@ def test_only_the_module_of_the_command_is_imported(words):
 
 def test_listings(capsys):
     code, out, _ = call(capsys, "methods")
-    assert code == 0 and all(name in out for name in ("ft_init_l2", "FT_init^L2", "scail", "full"))
+    assert code == 0 and all(name in out for name in ("ft_init_l2", "FT_init^L2", "threshold_moving", "scail", "full"))
     code, out, _ = call(capsys, "datasets")
     assert code == 0 and all(name in out for name in ("glyphs", "digits", "cifar100"))
 

@@ -31,3 +31,10 @@ def test_a_script_runs_once_with_or_without_a_guard(guard, tmp_path):
     assert "Traceback" not in done.stderr
     if guard == "if True:":
         assert done.stdout.count("begins") == 1
+
+
+def test_a_script_may_come_from_standard_input(tmp_path):
+    around = {**os.environ, "PYTHONPATH": str(Path(scail.__file__).parents[1])}
+    words, text = [sys.executable, "-"], _WORK.format(guard="if True:")
+    done = subprocess.run(words, cwd=tmp_path, env=around, input=text, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["begins", "6"]), done.stderr

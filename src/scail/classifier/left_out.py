@@ -19,6 +19,8 @@ from scail.methods import METHODS
 
 KNOWN_SHARE = 0.95
 """So many of the learned images are not unknown."""
+SUCCESSION = 2 / 3
+"""What one image of each class tells: after one success the next one has these odds, by Laplace's rule."""
 _MOST, _MOST_A_CLASS = 5000, 50  # images that are looked at: enough for every number here, whatever was learned
 _LEAST, _MOST_SCORES = 500, 2**21  # of thousands of classes fewer, so that one more class is learned in seconds
 
@@ -89,6 +91,8 @@ def calibrated(model: Model) -> Model:
         odds = best_odds(found.scores_NC, found.labels_N, POWER)
     elif len(model.held_out.images):
         odds = best_odds(model.scores(model.held_out.images), model.held_out.memory.labels)
+    elif METHODS[model.settings.method].left_out is not None and len(labels_N):
+        odds = best_odds(model.head().scores(features_ND), labels_N, POWER, SUCCESSION)
     else:  # on what it was trained with: they will be too sure
         odds = best_odds(model.head().scores(features_ND), labels_N) if len(labels_N) else Odds()
     accuracy = None if found is None else found.accuracy

@@ -41,8 +41,10 @@ class Odds:
         return self.logs(scores_NC).exp()
 
 
-def best_odds(scores_NC: Tensor, labels_N: Tensor, power: float = 1.0) -> Odds:
+def best_odds(scores_NC: Tensor, labels_N: Tensor, power: float = 1.0, sure: float = 1.0) -> Odds:
     """The odds under which the true classes are the likeliest; temperatures differ by a twentieth.
+
+    `sure`: the part of an image that counts for its class; the rest counts for all others alike.
 
     There is one valley only: the loss is convex in a power of the temperature. So it is looked for in steps that
     become smaller.
@@ -57,10 +59,16 @@ def best_odds(scores_NC: Tensor, labels_N: Tensor, power: float = 1.0) -> Odds:
         return Odds(power=power)
 
     behind_NC = (scores_NC.amax(1, keepdim=True) - scores_NC) ** power
+    can_be_NC = scores_NC > -math.inf
+    others_N1 = (can_be_NC.sum(1, keepdim=True) - 1).clamp(min=1)
 
     def loss(step: int) -> float:
         logs_NC = torch.log_softmax(behind_NC * -math.exp(-power * step / 20), dim=1)
-        return float(-logs_NC.gather(1, labels_N[:, None]).mean())
+        own_N1 = logs_NC.gather(1, labels_N[:, None])
+        if sure == 1.0:
+            return float(-own_N1.mean())
+        rest_N1 = (logs_NC.where(can_be_NC, 0.0).sum(1, keepdim=True) - own_N1) / others_N1
+        return float(-(sure * own_N1 + (1 - sure) * rest_N1).mean())
 
     steps = range(-230, 139)
     best = min(steps[::23], key=loss)

@@ -30,14 +30,16 @@ class MethodsCommand:
     def __call__(self) -> None:
         """Print the table of methods, and what installed packages offer beside them."""
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
 
         from scail.config.options import own_places
         from scail.methods.own_methods import offered
         from scail.methods.table import table_of
 
         methods = table_of(RECIPES["quick"]("glyphs").but(own_methods=own_places(self.with_))).methods
-        table = Table("name", "label", "trainer", "exemplars", "what it does", box=None, pad_edge=False)
+        whole = Column("name", no_wrap=True)  # it is to be typed
+        fold = Column("trainer", overflow="fold")
+        table = Table(whole, "label", fold, "exemplars", "what it does", box=None, pad_edge=False)
         for name, method in methods.items():
             what = method.summary if method.in_paper else f"{method.summary} (not in the paper)"
             table.add_row(name, method.label, method.trainer_name, _memory_use(method), what)

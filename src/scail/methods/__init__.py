@@ -105,11 +105,11 @@ METHODS: dict[str, Method] = {
         needs_exemplars=True, in_paper=False,
     ),
     "lucir": Method(
-        "LUCIR", "angles, features held, exemplars kept apart from new classes", heads.lucir, "lucir",
-        "herding", needs_exemplars=True, in_paper=False,
+        "LUCIR", "distillation of features, scores by angles, exemplars kept apart from new classes",
+        heads.lucir, "lucir", "herding", needs_exemplars=True, in_paper=False,
     ),
     "lucir_mc": Method(
-        "LUCIR^mc", "LUCIR, past scores calibrated by mean scores", heads.lucir_mc, "lucir", "herding",
+        "LUCIR^mc", "LUCIR, then scaled by the mean scores of each state", heads.lucir_mc, "lucir", "herding",
         needs_exemplars=True, in_paper=False,
     ),
     "wa": Method(
@@ -117,15 +117,15 @@ METHODS: dict[str, Method] = {
         heads.ft, "wa", "herding", needs_exemplars=True, in_paper=False,
     ),
     "podnet": Method(
-        "PODNet", "several directions for each class; what the network sees inside is held",
+        "PODNet", "distillation in every part of the network; several weights for each class",
         heads.podnet, "podnet", "herding", needs_exemplars=True, in_paper=False,
     ),
     "threshold_moving": Method(
-        "threshold moving", "distillation, then probabilities divided by what each class had in the training",
+        "threshold moving", "distillation, then probabilities divided by each class's share of the training",
         heads.threshold_moving, "threshold_moving", "herding", carried=("mass_C",), in_paper=False,
     ),
     "der": Method(
-        "DER", "a further extractor in each state beside frozen ones; then a new layer on balanced images",
+        "DER", "each state adds a network beside the frozen ones; then a new layer on balanced images",
         heads.ft, "der", "herding", needs_exemplars=True, in_paper=False,
     ),
     "der_pruned": Method(

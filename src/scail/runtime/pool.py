@@ -57,8 +57,8 @@ def script_left_alone() -> Iterator[None]:
 def _is_guarded(script: str) -> bool:
     try:
         return "__name__" in Path(script).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return True
+    except OSError:  # from standard input: no process can read it again
+        return False
 
 
 @contextlib.contextmanager
