@@ -35,6 +35,7 @@ def push(
     It is read as a whole, without the lock: who learns into it meanwhile is not held up. `replace`: also another model
     that is there.
     """
+    revision = _branch(revision)
     root, shelf = Path(folder), shelf_at(place, revision, private)
     with tempfile.TemporaryDirectory(prefix="scail-push-") as aside:
         copy = Path(aside) / "model"
@@ -71,6 +72,7 @@ def pull(
     It is read through before anything of it is put in place, and then takes the place of the former one in one step.
     A model that has changed here since it was shared, and any other model, stays as it is: that is an error.
     """
+    revision = _branch(revision)
     shelf = shelf_at(place, revision)
     root = Path(folder) if folder is not None else Path(shelf.place.rstrip("/").rpartition("/")[2])
     with tempfile.TemporaryDirectory(prefix="scail-pull-") as aside:
@@ -83,6 +85,11 @@ def pull(
             _check_room(root, shelf, revision, stamp)
             _put_in_place(root, fetched, manifest, Origin(shelf.place, revision, stamp))
     return f"{root}: {len(manifest.classes)} classes, method {manifest.settings.method}, from {shelf.place}"
+
+
+def _branch(revision: str | None) -> str | None:
+    """What is asked for, with one name for the branch that is there anyway."""
+    return None if revision == "main" else revision
 
 
 def _copy_whole(root: Path, to: Path) -> tuple[Manifest, str]:
@@ -222,4 +229,4 @@ def _put_in_place(root: Path, fetched: Path, manifest: Manifest, origin: Origin)
             write_bytes(root / CARD, card)  # somebody wrote it by hand
         write_card(root, manifest, origin.stamp)
     with contextlib.suppress(OSError):
-        sweep(root)
+        sweep(root, unfinished=False)

@@ -29,6 +29,7 @@ class Command:
 
 
 _CORRECT, _LISTS = "Put a model right", "List what there is"  # one line for all of them
+_SHARE = "Take a model elsewhere, as one ONNX file or whole"
 
 COMMANDS = {
     "run": Command("benchmark", "Train one configuration and print the paper's table", "scail.cli.run:RunCommand"),
@@ -44,9 +45,9 @@ COMMANDS = {
     "relabel": Command("classifier", _CORRECT, "scail.cli.correct:RelabelCommand"),
     "rename": Command("classifier", _CORRECT, "scail.cli.correct:RenameCommand"),
     "forget": Command("classifier", _CORRECT, "scail.cli.correct:ForgetCommand"),
-    "export": Command("classifier", "Write a model as one ONNX file", "scail.cli.predict:ExportCommand"),
-    "push": Command("classifier", "Put a model where others can get it", "scail.cli.share:PushCommand"),
-    "pull": Command("classifier", "Get a model from such a place", "scail.cli.share:PullCommand"),
+    "export": Command("classifier", _SHARE, "scail.cli.predict:ExportCommand"),
+    "push": Command("classifier", _SHARE, "scail.cli.share:PushCommand"),
+    "pull": Command("classifier", _SHARE, "scail.cli.share:PullCommand"),
     "serve": Command("classifier", "A page to teach and try a model, and an API", "scail.cli.serve:ServeCommand"),
     "methods": Command("reference", _LISTS, "scail.cli.reference:MethodsCommand"),
     "datasets": Command("reference", _LISTS, "scail.cli.reference:DatasetsCommand"),
@@ -106,7 +107,7 @@ def overview() -> str:
         for summary, alike in groupby(commands, key=lambda item: item[1].summary):
             names = [name for name, _ in alike]
             lines.append(f"  {names[0]:12}{summary}" if len(names) == 1 else f"  {', '.join(names)}: {summary}")
-    return "\n".join([*lines, "", "`scail COMMAND --help` explains a command and its options."])
+    return "\n".join([*lines, "`scail COMMAND --help` explains a command and its options."])
 
 
 def _unknown(name: str) -> str:

@@ -56,7 +56,7 @@ def shelf_at(place: str, revision: str | None = None, private: bool = False) -> 
 
 _SECRETS = (
     (re.compile(r"\bhf_\w+"), "hf_..."),
-    (re.compile(r"(?i)\b(bearer|token|password|secret|key)([=: ]+)[^\s,;'\"]{8,}"), r"\1\2..."),
+    (re.compile(r"(?i)\b(bearer |(?:token|password|secret|key)\s*[=:]\s*)[^\s,;'\"]+"), r"\1..."),
     (re.compile(r"(\w://)[^/@\s]+@"), r"\1"),
     (re.compile(r"(\w://[^\s?'\"]+)\?[^\s'\"]+"), r"\1?..."),
 )
