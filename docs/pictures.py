@@ -26,7 +26,8 @@ from scail.results.archive import Archive
 HERE = Path(__file__).parent / "images"
 ROOT = Path(__file__).parents[1]
 IN_COST = (
-    "ft", "ft_l2", "scail", "lwf", "icarl", "bic", "er", "gdumb", "lucir", "wa", "podnet", "der", "deesil", "ncm", "slda",
+    "ft", "ft_l2", "scail", "lwf", "icarl", "bic", "er", "gdumb", "lucir", "wa", "podnet", "der", "deesil", "ncm",
+    "slda",
 )  # fmt: skip
 """More could not be told apart in a figure."""
 

@@ -64,7 +64,7 @@ def _page() -> Iterator[str]:
     quick, paper = (RECIPES[name]("cifar100").recipe.schedules for name in ("quick", "paper"))
     for name in quick:
         users = dict.fromkeys(kind.title for kind in TRAINERS.values() if name in kind.schedules)
-        cells = [f"`{name.replace('_', '-')}`", ", ".join(users), _in_words(quick[name]), _in_words(paper[name])]
+        cells = [f"`{name.replace('_', '-')}`", "; ".join(users), _in_words(quick[name]), _in_words(paper[name])]
         yield f"| {' | '.join(cells)} |"
     yield "\n### What a schedule holds\n\n| name | default | |\n|---|---|---|"
     yield from (f"| `{name}` | {default} | {text} |" for name, default, text in _fields(Schedule))
@@ -92,11 +92,13 @@ def _fields(part: type) -> Iterator[tuple[str, str, str]]:
 
 def _in_words(schedule: Schedule) -> str:
     """A schedule in a table's cell."""
+    after = ", ".join(map(str, schedule.milestones))
     until = {
         "settle": f"until the loss no longer falls, at most {schedule.epochs} epochs",
         "plateau": f"{schedule.epochs} epochs, /{schedule.divide_by:g} on a plateau of {schedule.patience}",
-        "steps": f"{schedule.epochs} epochs, /{schedule.divide_by:g} after {', '.join(map(str, schedule.milestones))}",
+        "steps": f"{schedule.epochs} epochs" + f", /{schedule.divide_by:g} after {after}" * bool(after),
         "cosine": f"{schedule.epochs} epochs, cosine",
     }[schedule.decay]
     rate = f"{schedule.lr:g}" + "/(k+1)" * schedule.divide_by_state
-    return f"{rate}, {until}; batches of {schedule.batch_size}, weight decay {schedule.weight_decay:g}"
+    decay = f"{schedule.weight_decay:g}" + " * Z/(k+1)" * bool(schedule.weight_decay_states)
+    return f"{rate}, {until}; batches of {schedule.batch_size}, weight decay {decay}"
