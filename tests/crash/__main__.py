@@ -20,7 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--only", help="commands whose names have this in them")
     parser.add_argument("--kind", choices=KINDS, action="append", help="only this; may be given again")
-    parser.add_argument("--most", type=int, default=150, help="tries of each command and kind, evenly spread")
+    parser.add_argument("--most", type=int, default=50, help="tries of each command and kind, evenly spread")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     if reason := cannot_watch():

@@ -117,7 +117,8 @@ class Trial:
 
     def _names_a_file(self, one: Try, said: str) -> bool:
         path = Path(self._at(one).path)
-        return any(str(part) in said for part in (path, *path.parents) if part != Path())
+        inside = (path, *path.parents) if path != Path() else (Path(name) for name in self.after)
+        return any(str(part) in said for part in inside if part != Path())
 
     def _at(self, one: Try) -> Operation:
         return self.operations[min(one.number, len(self.operations) - 1)]

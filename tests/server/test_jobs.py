@@ -14,6 +14,7 @@ from scail.classifier.in_folder import forget_in
 from scail.server import tutor
 from scail.server.desk import Desk, desk_of, new_job
 from scail.server.limits import Limits
+from scail.storage.atomic import write_bytes
 from tests.server.serving import after, client_of, encoded, eventually, images, picture, teach
 
 EVIL = "<script>window.broken = 1</script>"
@@ -251,6 +252,23 @@ def test_a_full_disk(model, monkeypatch):
         tutor.carry_out(model, desk, desk.job(job.id))
     assert desk.job(job.id).status == "failed" and "The model that was there is as it was" in desk.job(job.id).error
     assert IncrementalClassifier.load(model, verbose=False).classes_ == ("red", "green", "blue")
+
+
+def test_a_lesson_is_done_also_where_its_report_cannot_be_kept(model, monkeypatch):
+    desk, job, real = Desk(desk_of(model)), new_job("learn", classes=("dots",) * 2), write_bytes
+    desk.add(job, [encoded("dots", n) for n in range(2)])
+
+    def full(path, *given) -> None:
+        if path.parent.name == "reports":
+            raise OSError(28, "No space left on device", str(path))
+        real(path, *given)
+
+    monkeypatch.setattr("scail.server.desk.write_bytes", full)
+    tutor.carry_out(model, desk, desk.job(job.id))
+    assert desk.job(job.id).status == "done" and not desk.pictures(job)
+    assert "dots" in IncrementalClassifier.load(model, verbose=False).classes_
+    monkeypatch.setattr(tutor, "_FULL", 0.0)
+    assert not tutor._measure_missing(model, desk)  # it is tried again later
 
 
 def test_too_many_jobs(model, monkeypatch):

@@ -184,12 +184,14 @@ class Desk:
         return found
 
     def keep_report(self, stamp: str, report: Mapping[str, Any]) -> None:
-        """Keep this report, and a few before it."""
+        """Keep this report, and a few before it; where none can be written, it will be measured again."""
         assert STAMP.fullmatch(stamp)
-        write_bytes(self.reports / f"{stamp}.json", json.dumps(report, ensure_ascii=False).encode(), Flushed.NOTHING)
-        kept = sorted(
-            (path for path in self.reports.glob("*.json") if STAMP.fullmatch(path.stem)),
-            key=lambda path: path.stat().st_mtime,
-        )
-        for path in kept[:-_MOST_REPORTS]:
-            path.unlink(missing_ok=True)
+        data = json.dumps(report, ensure_ascii=False).encode()
+        with contextlib.suppress(OSError):
+            write_bytes(self.reports / f"{stamp}.json", data, Flushed.NOTHING)
+            kept = sorted(
+                (path for path in self.reports.glob("*.json") if STAMP.fullmatch(path.stem)),
+                key=lambda path: path.stat().st_mtime,
+            )
+            for path in kept[:-_MOST_REPORTS]:
+                path.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scail.server.desk import Desk, Job
+from scail.storage.atomic import told
 from scail.storage.lock import locked
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 MOST_ATTEMPTS = 5
 _IDLE = 120.0  # seconds; what is loaded by then makes the next lesson quicker
 _LOOK = 0.2  # seconds between looks at the desk
+_FULL = 5.0  # seconds between tries to measure, where the disk is full
 _OFTEN = 0.1  # seconds between two words on progress
 
 
@@ -79,6 +81,8 @@ def carry_out(root: Path, desk: Desk, job: Job) -> None:
                 result = CHANGES[job.kind](root, desk, job, _reporter(desk, job))
     except ValueError as error:  # a mistake that has a remedy: the text names it
         desk.end(job, status="failed", error=str(error))
+    except OSError as error:
+        desk.end(job, status="failed", error=told(error))
     except Exception as error:  # one job that fails is no reason not to do the next
         desk.end(job, status="failed", error=f"{type(error).__name__}: {error}")
     else:
@@ -117,10 +121,9 @@ def _measure_missing(root: Path, desk: Desk) -> bool:
     try:
         measure(root, desk)
     except (ValueError, OSError) as error:
-        with contextlib.suppress(OSError):
-            desk.keep_report(stamp, {"accuracy": None, "classes": {}, "error": str(error)})
-            return True
-        time.sleep(5)  # a full disk: not to be tried again and again
+        desk.keep_report(stamp, {"accuracy": None, "classes": {}, "error": str(error)})
+    if desk.report(stamp) is None:
+        time.sleep(_FULL)
     return desk.report(stamp) is not None
 
 
