@@ -90,6 +90,12 @@ def test_pages_of_others_change_nothing(client, headers):
     assert client.get("/v1/jobs").json()["jobs"] == []
 
 
+@pytest.mark.parametrize("length", ["9" * 5000, "²", "-1", "x"])
+def test_a_length_that_is_none_is_refused(client, length):
+    answer = client.post("/v1/undo", headers={"content-length": length.encode()})
+    assert answer.status_code == 400 and "expected a number" in answer.json()["error"]
+
+
 def test_its_own_page_may(client):
     own = {"origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"}
     assert client.post("/v1/inbox/discard", json={"images": ["0" * 32]}, headers=own).json() == {"removed": 0}

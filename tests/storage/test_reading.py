@@ -55,6 +55,13 @@ def test_json_that_nobody_downstream_could_take(tmp_path, text):
         assert "\n" not in str(error.value) and len(str(error.value)) < 400
 
 
+def test_json_is_never_deeper_than_who_goes_through_it():
+    assert parsed("[" * 100 + "]" * 100) == json.loads("[" * 100 + "]" * 100)
+    for text in ("[" * 101 + "]" * 101, '{"a":[' * 60 + "1" + "]}" * 60):
+        with pytest.raises(ValueError, match="too many brackets within brackets"):
+            parsed(text)
+
+
 def test_files_are_plain_and_of_bounded_size(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")

@@ -19,7 +19,7 @@ _MOST_STATES = 100_000  # of Full, which may be lent from a run of other states
 _NAMES = {field.name for field in fields(Row)}
 
 
-class _Data(TypedDict):
+class _KeptData(TypedDict):
     name: str
     fingerprint: str
     train_images: int
@@ -27,7 +27,7 @@ class _Data(TypedDict):
     split: str
 
 
-class _Experiment(TypedDict):
+class _KeptExperiment(TypedDict):
     seed: int
     network: str
 
@@ -37,8 +37,8 @@ class _Configuration(TypedDict):
     memory: int
     state_sizes: list[int]
     class_order: list[str]
-    dataset: _Data
-    experiment: _Experiment
+    dataset: _KeptData
+    experiment: _KeptExperiment
 
 
 class _ConfigurationRecord(_Configuration, total=False):
@@ -61,7 +61,7 @@ class _Provenance(TypedDict):
     threads: int
 
 
-class _Made(TypedDict):
+class _MadePart(TypedDict):
     schedules: dict[str, _Schedule]
     provenance: _Provenance
     commit: str | None
@@ -70,7 +70,7 @@ class _Made(TypedDict):
     seconds: float
 
 
-class _MadeRecord(_Made, total=False):
+class _MadeRecord(_MadePart, total=False):
     own: dict[str, str]
     used: dict[str, list[str]]
 

@@ -21,6 +21,7 @@ from scail.server.settings import ServerSettings, is_loopback
 COOKIE = "scail"
 _OPEN = ("/", "/docs", "/openapi.json", "/healthz", "/v1/sign-in")
 """What needs no token: the page itself (it asks for the token), the description, and whether the server is well."""
+_DIGITS = 18  # of a length, at most: Python takes no number of thousands
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _WRONG_TOKEN = 0.5  # seconds that a wrong token waits for its answer
 SECURITY = {
@@ -104,7 +105,7 @@ class Guard:
         until = time.monotonic() + limits.request_seconds
         too_much = f"the request has more than {limits.request_bytes // MIB} MiB; send fewer pictures at a time"
         said = headers.get("content-length", "0")
-        if not said.isascii() or not said.isdigit():
+        if not said.isascii() or not said.isdigit() or len(said) > _DIGITS:
             raise Refused(400, "Content-Length: expected a number")
         if int(said) > limits.request_bytes:
             raise Refused(413, too_much, {"Connection": "close"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -135,7 +136,7 @@ def job_routes(service: Service) -> APIRouter:
     async def events(name: JobName, last_event_id: Annotated[str, Header()] = "0") -> Response:
         """Server-sent events: `said`, and `done` of `of`; at last the event `end` with the whole job."""
         _known(service, name)
-        after = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else 0
+        after = int(last_event_id) if re.fullmatch("[0-9]{1,9}", last_event_id) else 0
         return StreamingResponse(_stream(service, name, min(after, 10**6)), media_type="text/event-stream")
 
     return routes

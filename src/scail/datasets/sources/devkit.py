@@ -17,6 +17,7 @@ NAME = "ILSVRC2012_devkit_t12"
 _META = "data/meta.mat"
 _TRUTH = "data/ILSVRC2012_validation_ground_truth.txt"
 _MOST = 64 * MIB  # bytes of either
+_DIGITS = 9  # of an id, at most: Python takes no number of thousands
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Devkit:
         found = []
         for number, line in enumerate((self.truth or "").splitlines(), 1):
             text = line.strip()
-            if not (text.isdecimal() and 1 <= int(text) <= len(self.wnids)):
+            if not (text.isdecimal() and len(text) <= _DIGITS and 1 <= int(text) <= len(self.wnids)):
                 raise ValueError(
-                    f"{self.path}, {_TRUTH}, line {number}: {line!r}: expected an id of 1 to {len(self.wnids)}"
+                    f"{self.path}, {_TRUTH}, line {number}: {line[:80]!r}: expected an id of 1 to {len(self.wnids)}"
                 )
             found.append(self.wnids[int(text) - 1])
         return found
