@@ -53,6 +53,8 @@ def test_on_the_command_line_with_data_and_without(model, run, tmp_path):
     assert code == 0 and json.loads(run("info", model, "--json")[1])["memory"] == 20
     code, _, error = run("learn", model)
     assert code == 2 and "give DATA" in error
+    code, _, error = run("learn", model, "--memory", "6", "--method", "scail")
+    assert code == 2 and "--method: without DATA only --memory can be changed" in error
     assert run("learn", tmp_path / "none", "--memory", "6")[0] == 2 and not (tmp_path / "none").exists()
 
 

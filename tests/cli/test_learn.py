@@ -111,6 +111,8 @@ def test_predict_names_what_it_cannot_read_and_goes_on(model, run, tmp_path, mon
     assert code == 2 and len(said.splitlines()) == 1 and said.startswith(str(one))
     assert "broken.png: cannot be read as an image" in error and "nosuch.jpg: no such image" in error
     assert "2 of 3 images could not be read; the others are classified" in error
+    error = run("predict", model, tmp_path / "broken.png")[2]
+    assert "1 of 1 images could not be read\n" in error
     (tmp_path / "empty").mkdir()
     for words, message in (
         ((one, "--json", "--csv"), "give one of them"),

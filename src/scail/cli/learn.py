@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -149,9 +149,19 @@ class LearnCommand:
         """Only another memory, for a model that is there."""
         if self.memory is None:
             raise ValueError("give DATA, what to learn: a folder with a sub-folder of images per class, for example")
+        asked = [
+            one.name for one in fields(self) if one.name not in _RESIZES and getattr(self, one.name) != one.default
+        ]
+        if asked:
+            raise ValueError(
+                f"--{asked[0].replace('_', '-')}: without DATA only --memory can be changed; give DATA, too"
+            )
         from scail.classifier.in_folder import resize_in
 
         say(f"{self.model}: {resize_in(self.model, self.memory, wait=not self.no_wait, say=say)}")
+
+
+_RESIZES = ("model", "data", "memory", "no_wait")
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,8 @@ class PredictCommand:
                 print(f"{shown(path)}\t" + "\t".join(said))
             sys.stdout.flush()
         if broken:
-            raise ValueError(f"{len(broken)} of {len(paths)} images could not be read; the others are classified")
+            others = "; the others are classified" if len(broken) < len(paths) else ""
+            raise ValueError(f"{len(broken)} of {len(paths)} images could not be read{others}")
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,8 @@ class UnknownCommand:
             of = f"{len(unknown)} of {len(paths)} pictures are unknown"
             print(f"{of}, in {len(groups)} group(s){where}; {known} are known")
         if broken:
-            raise ValueError(f"{len(broken)} of {len(paths)} images could not be read; the others are sorted")
+            others = "; the others are sorted" if len(broken) < len(paths) else ""
+            raise ValueError(f"{len(broken)} of {len(paths)} images could not be read{others}")
 
 
 def _copy(paths: list[str], folder: Path) -> None:
