@@ -13,62 +13,34 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from benchmarks.training import BATCH, CLASSES, fresh, shares_of, times_of
+from scail.networks.channels import Masked
+from scail.networks.columns import with_column
 from scail.networks.cosine_linear import CosineLinear
 from scail.networks.network import Network, drawn_linear
 from scail.networks.precision import FULL
 from scail.runtime.allocation import keep_freed_memory
 from scail.runtime.seeds import generator_for
+from scail.training.apart import new_classes_loss
 from scail.training.bic import bias_aware_loss
 from scail.training.der import WithAuxiliary, expanded_loss
+from scail.training.der_pruned import SPARSITY, STEEPEST, sparse_loss
 from scail.training.earlier_models import Teacher, held, masked
 from scail.training.end_to_end import distilled_cross_entropy
 from scail.training.losses import BatchLoss, teacher_of
 from scail.training.lucir import rebalanced_loss
 from scail.training.m2kd import multi_model_loss
 from scail.training.podnet import PROXIES, held_loss
+from scail.training.progressive import OfNewest
 from scail.training.threshold_moving import softened_loss
 from scail.training.wa import never_negative
 
 NETWORKS = (("resnet8-half", 60), ("resnet32", 25))
 """Network, batches."""
 PAST = 10
-
-
-@dataclass(frozen=True)
-class Case:
-    """A trainer's network and loss."""
-
-    loss: Callable[[Network], BatchLoss]
-    proxies: int = 0
-    """Rows of each class of a layer that goes by angles; 0: an ordinary layer."""
-    grows: bool = False
-    """The teacher's place is taken by a frozen extractor beside the one that is trained."""
-    auxiliary: bool = False
-    """Both have a layer inside; and half of the weights are held."""
-
-
-CASES = {
-    "e2e": Case(lambda teacher: partial(distilled_cross_entropy, teacher)),
-    "wa": Case(lambda teacher: partial(bias_aware_loss, teacher, 0.5)),
-    "lucir": Case(lambda teacher: partial(rebalanced_loss, teacher, PAST, 5.0, 10.0), 1),
-    "threshold_moving": Case(lambda teacher: partial(softened_loss, teacher, 1.0, 2.0)),
-    "podnet": Case(lambda teacher: partial(held_loss, teacher, 1.0, 3.0), PROXIES),
-    "der": Case(lambda _: partial(expanded_loss, PAST, CLASSES), grows=True),
-    "m2kd": Case(
-        lambda teacher: partial(multi_model_loss, [Teacher(torch.arange(PAST), teacher)], 1.0, 1.0), auxiliary=True
-    ),
-}
-
-
-def network_of(name: str, proxies: int, classes: int = CLASSES) -> Network:
-    """A fresh network with the layer that the trainer has."""
-    network = fresh(name)
-    if proxies:
-        network.linear = CosineLinear(network.feature_size, classes, proxies).drawn(generator_for(2, "layer"))
-    return network
 
 
 def expand(network: Network) -> None:
@@ -93,6 +65,59 @@ def kept_in_bounds(name: str, model: Network) -> AbstractContextManager[None]:
     if name == "m2kd":
         return held(model.backbone, [w > 0 for w in masked(model.backbone)], torch.device("cpu"))
     return nullcontext()
+
+
+def expand_with_masks(network: Network) -> None:
+    """The same, and masks on the new one's channels."""
+    expand(network)
+    parts = network.backbone.get_submodule("parts")
+    assert isinstance(parts, nn.ModuleList)
+    parts[-1] = Masked(parts[-1], BATCH, STEEPEST)
+
+
+def add_column(network: Network) -> None:
+    """One more column, with a layer of its own."""
+    features = network.feature_size
+    network.become(
+        with_column(network.backbone, fresh(network.name).backbone, 3, generator_for(3, "draw")), 2 * features
+    )
+    network.linear = OfNewest(drawn_linear(features, CLASSES, generator_for(4, "layer")))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A trainer's network and loss."""
+
+    loss: Callable[[Network], BatchLoss]
+    proxies: int = 0
+    """Rows of each class of a layer that goes by angles; 0: an ordinary layer."""
+    grow: Callable[[Network], None] | None = None
+    """The teacher's place is taken by a frozen extractor beside the one that is trained."""
+    auxiliary: bool = False
+    """Both have a layer inside; and half of the weights are held."""
+
+
+CASES = {
+    "e2e": Case(lambda teacher: partial(distilled_cross_entropy, teacher)),
+    "wa": Case(lambda teacher: partial(bias_aware_loss, teacher, 0.5)),
+    "lucir": Case(lambda teacher: partial(rebalanced_loss, teacher, PAST, 5.0, 10.0), 1),
+    "threshold_moving": Case(lambda teacher: partial(softened_loss, teacher, 1.0, 2.0)),
+    "podnet": Case(lambda teacher: partial(held_loss, teacher, 1.0, 3.0), PROXIES),
+    "der": Case(lambda _: partial(expanded_loss, PAST, CLASSES), grow=expand),
+    "der_pruned": Case(lambda _: partial(sparse_loss, SPARSITY, PAST, CLASSES), grow=expand_with_masks),
+    "progressive": Case(lambda _: partial(new_classes_loss, 0), grow=add_column),
+    "m2kd": Case(
+        lambda teacher: partial(multi_model_loss, [Teacher(torch.arange(PAST), teacher)], 1.0, 1.0), auxiliary=True
+    ),
+}
+
+
+def network_of(name: str, proxies: int, classes: int = CLASSES) -> Network:
+    """A fresh network with the layer that the trainer has."""
+    network = fresh(name)
+    if proxies:
+        network.linear = CosineLinear(network.feature_size, classes, proxies).drawn(generator_for(2, "layer"))
+    return network
 
 
 def bare_step(name: str, proxies: int, images: torch.Tensor, labels: torch.Tensor) -> Callable[[], None]:
@@ -123,8 +148,8 @@ def main(names: list[str]) -> None:
             case = CASES[name]
             steps = {"bare": bare_step(network, case.proxies, images, labels)}
             model, teacher = network_of(network, case.proxies), teacher_of(network_of(network, case.proxies))
-            if case.grows:
-                expand(model)
+            if case.grow:
+                case.grow(model)
             if case.auxiliary:
                 add_auxiliary(model, CLASSES)
                 add_auxiliary(teacher, PAST)

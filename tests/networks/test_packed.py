@@ -71,6 +71,13 @@ def test_it_weighs_what_one_network_weighs_and_takes_a_pass_for_each_state():
     assert two["flops"] == 2 * one["flops"]
 
 
+def test_unpacked_it_gives_the_same_features():
+    network = packed_network(3)
+    features = network.features(IMAGES)
+    network.backbone = network.backbone.unpacked().eval()
+    assert torch.equal(network.features(IMAGES), features)
+
+
 def test_it_is_read_from_its_tensors_and_tensors_that_do_not_fit_are_an_error():
     network = packed_network()
     tensors = network.state_dict()

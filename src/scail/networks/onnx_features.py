@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from scail.datasets.dataset import Images
 from scail.datasets.images.batches import centre_batches
 from scail.networks.network import Network, extract_features
+from scail.networks.packed import Packed
 from scail.runtime.onnx_session import onnx_session
 from scail.runtime.ranks import ALONE, Ranks
 from scail.runtime.seeds import generator_for
@@ -63,6 +64,8 @@ def _place(network: Network, height: int, width: int) -> Path:
 def features_graph(network: Network, height: int, width: int) -> bytes:
     """An ONNX graph: N x channels x height x width uint8 images in, N x D features out."""
     frozen = _frozen_copy(network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    if isinstance(frozen.backbone, Packed):  # the exporter follows no exchange of weights
+        frozen.backbone = frozen.backbone.unpacked().eval()
     # Two images, so that nothing takes the first axis for a one.
     images = torch.zeros(2, network.channels, height, width, dtype=torch.uint8)
     return exported_graph(_FeaturesOnly(frozen), images, "features")

@@ -6,11 +6,14 @@ by as many passes.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+
+from scail.networks.grown import Grown
 
 OWNERS = "owners."
 FREE = 0
@@ -38,12 +41,21 @@ class Packed(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """N x channels x H x W -> N x (states * D)."""
+        each = [functional_call(self.shared, self._seen_by(n), (pixels,)) for n in range(1, self.states + 1)]
+        return torch.cat(each, 1)
+
+    def _seen_by(self, state: int) -> dict[str, Tensor]:
+        """The weights as this state sees them."""
         owners, weights = self.owner_of, packable(self.shared)
+        return {name: w * ((owners[name] > FREE) & (owners[name] <= state)) for name, w in weights.items()}
+
+    def unpacked(self) -> Grown:
+        """The same as one backbone for each state: k times the weights, for whoever cannot exchange them in passing."""
         found = []
         for state in range(1, self.states + 1):
-            seen = {name: w * ((owners[name] > FREE) & (owners[name] <= state)) for name, w in weights.items()}
-            found.append(functional_call(self.shared, seen, (pixels,)))
-        return torch.cat(found, 1)
+            found.append(copy.deepcopy(self.shared))
+            found[-1].load_state_dict(self._seen_by(state), strict=False)
+        return Grown(found)
 
     def train(self, mode: bool = True) -> Packed:
         """Norms go by their running statistics, always."""
