@@ -12,7 +12,7 @@ import pytest
 
 from scail.storage.entry import DamagedEntry, StoreError
 from scail.storage.store import Store
-from scail.storage.tensor_file import read_tensor_file
+from scail.storage.tensor_head import read_tensor_file
 from tests.forked import Forked
 from tests.storage.stored import entry, key, read_only, without_privileges, writable
 

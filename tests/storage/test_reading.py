@@ -14,7 +14,7 @@ from scail.storage.entry import DamagedEntry
 from scail.storage.reading import parsed, read_bounded, read_json, read_json_lines, read_text
 from scail.storage.sealed import BrokenSeal, read_sealed
 from scail.storage.store import Store
-from scail.storage.tensor_file import read_tensor_file
+from scail.storage.tensor_head import read_tensor_file
 from tests.storage.stored import entry, key
 
 VALUES = st.recursive(

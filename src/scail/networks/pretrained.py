@@ -18,7 +18,7 @@ from scail.networks.network import Network, blank_network, create_network, netwo
 from scail.runtime.seeds import generator_for
 from scail.storage.entry import not_finite
 from scail.storage.reading import why
-from scail.storage.tensor_file import read_tensor_file
+from scail.storage.tensor_head import read_tensor_file
 
 PRETRAINED = "pretrained"
 """In place of a file: the weights that a package, or timm, has for this network."""

@@ -30,7 +30,7 @@ from scail.storage.entry import (
 from scail.storage.holdings import HOW, LOCKS, MARK, STATES, UNFINISHED, Holdings, delete
 from scail.storage.lock import claim, locked
 from scail.storage.reading import MOST_RECORD, read_bounded
-from scail.storage.tensor_file import read_tensor_file
+from scail.storage.tensor_head import read_tensor_file
 
 _DEFAULT_LIMIT = "50GB"
 _FORMAT_KEY = "scail store, format"

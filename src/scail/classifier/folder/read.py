@@ -29,7 +29,7 @@ from scail.moments import Moments
 from scail.networks.int8 import check_int8_graph
 from scail.networks.network import Network, classes_of, network_from
 from scail.storage.entry import not_finite
-from scail.storage.tensor_file import check_head
+from scail.storage.tensor_head import check_head
 from scail.training.trainer import check_shapes
 
 _MOST_TENSORS = 16 * 2**30
