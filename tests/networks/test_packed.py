@@ -75,7 +75,7 @@ def test_unpacked_it_gives_the_same_features():
     network = packed_network(3)
     features = network.features(IMAGES)
     network.backbone = network.backbone.unpacked().eval()
-    assert torch.equal(network.features(IMAGES), features)
+    torch.testing.assert_close(network.features(IMAGES), features)
 
 
 def test_it_is_read_from_its_tensors_and_tensors_that_do_not_fit_are_an_error():

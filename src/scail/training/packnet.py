@@ -53,32 +53,34 @@ class Packnet(Trainer):
 
     def train(self, task: Task) -> Network:
         """The network after this state."""
-        before, past = task.previous, task.past_classes
-        if before is None:
+        if task.previous is None:
             plain = self.first.train(task)
             free = {name: torch.ones_like(w, dtype=torch.bool) for name, w in packable(plain.backbone).items()}
             owners = {name: torch.zeros_like(w, dtype=torch.int16) for name, w in free.items()}
             return self._packed(plain, owners, free, task)
-        packed = before.clone().to(task.fabric.device)
-        assert isinstance(packed.backbone, Packed)
-        features = packed.feature_size // packed.backbone.states
-        if task.num_classes > past:
-            owners = packed.backbone.owner_of
-            free = {name: owner == FREE for name, owner in owners.items()}
-            self._check_capacity(free, task)
-            new = Network(packed.name, packed.backbone.shared, features, packed.channels, 1)
-            new.mean, new.std = packed.mean, packed.std
-            draw = generator_for(task.seed, "linear", task.state)
-            new.linear = drawn_linear(features, task.num_classes - past, draw)
-            own = task.of((task.labels >= past).nonzero().flatten())
-            new.backbone = Packing(new.backbone, free, norms=False)
-            fit(new, own, self.schedule, partial(new_classes_loss, past))
-            _merge(new)
-            learned = self._packed(new, owners, free, own)
-            learned.linear = joined(packed.linear, learned.linear)
-            packed = learned
-        learn_past(packed, task, self.retraining, features)
-        return packed
+        network = task.previous.clone().to(task.fabric.device)
+        assert isinstance(network.backbone, Packed)
+        features = network.feature_size // network.backbone.states
+        if task.num_classes > task.past_classes:
+            network = self._with_new_classes(network, network.backbone, features, task)
+        learn_past(network, task, self.retraining, features)
+        return network
+
+    def _with_new_classes(self, before: Network, packed: Packed, features: int, task: Task) -> Network:
+        """The new classes, learned in the weights that are free."""
+        owners, past = packed.owner_of, task.past_classes
+        free = {name: owner == FREE for name, owner in owners.items()}
+        self._check_capacity(free, task)
+        network = Network(before.name, Packing(packed.shared, free, norms=False), features, before.channels, 1)
+        network.mean, network.std = before.mean, before.std
+        draw = generator_for(task.seed, "linear", task.state)
+        network.linear = drawn_linear(features, task.num_classes - past, draw)
+        own = task.of((task.labels >= past).nonzero().flatten())
+        fit(network, own, self.schedule, partial(new_classes_loss, past))
+        _merge(network)
+        learned = self._packed(network, owners, free, own)
+        learned.linear = joined(before.linear, learned.linear)
+        return learned
 
     def _packed(
         self, network: Network, owners: Mapping[str, Tensor], free: Mapping[str, Tensor], task: Task
