@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from scail.training.apart import OwnFeatures, joined, new_classes_loss, own_state_loss, state_of_rows
+from scail.training.apart import ApartLayer, joined, new_classes_loss, own_state_loss, state_of_rows
 from tests.training.test_trainers import Fixed
 
 LN2, LN3 = math.log(2), math.log(3)
@@ -43,6 +43,6 @@ def test_an_image_of_a_past_class_is_compared_within_its_own_state():
 
 def test_zeros_stay_zeros_while_rows_learn():
     both = joined(layer([[1.0, 2]], [0.0]), layer([[5.0, 6]], [0.0]))
-    own = OwnFeatures(both, torch.tensor([0, 1]), 2)
+    own = ApartLayer(both, torch.tensor([0, 1]), 2)
     own(torch.ones(1, 4)).sum().backward()
     assert both.weight.grad.tolist() == [[1, 1, 0, 0], [0, 0, 1, 1]]

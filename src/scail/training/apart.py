@@ -41,7 +41,7 @@ def state_of_rows(layer: nn.Linear, features: int) -> Tensor:
     return each_CKD.abs().sum(2).argmax(1)
 
 
-class OwnFeatures(nn.Linear):
+class ApartLayer(nn.Linear):
     """A layer whose zeros stay zeros while it learns."""
 
     own_CD: Tensor
@@ -69,7 +69,7 @@ def learn_past(network: Network, task: Task, schedule: Schedule, features: int) 
     if len(of_past) == 0:
         return
     layer, state_C = network.linear, state_of_rows(network.linear, features).to(task.fabric.device)
-    network.linear = OwnFeatures(layer, state_C, features)
+    network.linear = ApartLayer(layer, state_C, features)
     with held(network):
         fit(network, task.of(of_past), schedule, partial(own_state_loss, state_C), stage="past classes")
     network.linear = layer
