@@ -29,8 +29,8 @@ from scail.storage.lock import locked
 def sweep(root: Path, unfinished: bool = True) -> None:
     """Remove every file of the folder's own kinds that the manifest does not name, perhaps with unfinished work.
 
-    Files of other kinds are somebody else's and stay. Hold the lock meanwhile. One that cannot be removed keeps no other
-    from going, and is an error then.
+    Files of other kinds are somebody else's and stay. Hold the lock meanwhile. A file that cannot be removed keeps no
+    other from going, and is an error then.
     """
     left = [*left_over(root)]
     if unfinished and (root / UNFINISHED).is_dir():
