@@ -514,6 +514,7 @@ def test_what_cannot_be_removed_after_the_swap_is_told(tmp_path, monkeypatch):
     ):
         forget_in(root, "a")
     assert IncrementalClassifier.load(root).classes_ == ("b",) and [*root.glob("exemplars/a-*/*.png")]
+    assert len([*root.glob("evidence-*")]) == 1  # what could be removed is
     monkeypatch.undo()
     with pytest.raises(ValueError, match="is not known"):
         forget_in(root, "a")

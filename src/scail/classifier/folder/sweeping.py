@@ -31,17 +31,25 @@ from scail.storage.lock import locked
 def sweep(root: Path, unfinished: bool = True) -> None:
     """Remove every file of the folder's own kinds that the manifest does not name, perhaps with unfinished work.
 
-    Files of other kinds are somebody else's and stay. Hold the lock meanwhile.
+    Files of other kinds are somebody else's and stay. Hold the lock meanwhile. A file that cannot be removed keeps no
+    other from going, and is an error then.
     """
-    for path in [*left_over(root)]:
-        path.unlink(missing_ok=True)
+    left = [*left_over(root)]
+    if unfinished and (root / UNFINISHED).is_dir():
+        left += (root / UNFINISHED).iterdir()
+    failed = list[OSError]()
+    for path in left:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            failed.append(error)
     for kind in PICTURES:
         for folder in (*_class_folders(root / kind), root / kind):
             with contextlib.suppress(OSError):  # not empty, or not there
                 folder.rmdir()
+    if failed:
+        raise failed[0]
     if unfinished and (root / UNFINISHED).is_dir():
-        for path in (root / UNFINISHED).iterdir():
-            path.unlink(missing_ok=True)
         (root / UNFINISHED).rmdir()
 
 
