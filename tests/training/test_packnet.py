@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from scail.benchmark.configuration import settle
 from scail.networks.network import extract_features
 from scail.networks.packed import FREE, packable
 from scail.training import Joint, Packnet
@@ -83,6 +84,12 @@ def test_a_lesson_may_have_both(second):
     after = packnet().train(task_of(past=[6] * 5, new=[8], previous=second))
     assert after.feature_size == 3 * 64 and after.linear.out_features == 6
     assert not torch.equal(after.linear.weight[:5, :128], second.linear.weight)
+
+
+def test_a_later_state_of_one_class_is_an_error_whatever_the_memory_of_others(tiny):
+    with pytest.raises(ValueError, match="method packnet: in state 1 only one class is at hand, and it needs two"):
+        settle(tiny.but(first_state=3, states=4, methods=("ft", "packnet")))
+    assert "packnet" not in settle(tiny.but(first_state=3, states=4)).methods
 
 
 def test_images_of_new_classes_alone_are_counted():

@@ -112,12 +112,13 @@ def _without_lonely(
     methods: tuple[str, ...], named: tuple[str, ...], states: tuple[State, ...], memory: int, table: Table
 ) -> tuple[tuple[str, ...], list[str]]:
     """The methods whose trainers have enough classes at hand in every state, and notes on the others."""
-    smallest = min((s for s in states if s.index == 0 or memory == 0), key=lambda s: len(s.class_names))
     notes = []
     for name in methods:
+        alone = memory == 0 or table.methods[name].without_memory
+        smallest = min((s for s in states if s.index == 0 or alone), key=lambda s: len(s.class_names))
         if len(smallest.class_names) >= table.methods[name].kind.least_classes:
             continue
-        reason = f"in state {smallest.index} only one class is at hand, and an SVM needs two"
+        reason = f"in state {smallest.index} only one class is at hand, and it needs two"
         if name in named:
             raise ValueError(f"method {name}: {reason}; leave it out, or use larger states")
         methods = tuple(m for m in methods if m != name)

@@ -121,7 +121,7 @@ def check_lesson(lesson: Lesson, settings: Settings) -> None:
     """An error for what this method cannot learn, before anything is trained."""
     at_hand = len(lesson.classes) if settings.exemplar_places else len(lesson.new_classes) + len(lesson.seen_again)
     if lesson.new_classes and at_hand < settings.trainer.least_classes:
-        raise ValueError(f"method {settings.method}: only one class is at hand, and an SVM needs two; learn two")
+        raise ValueError(f"method {settings.method}: only one class is at hand, and it needs two; learn two")
 
 
 def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: Circumstances) -> Model:

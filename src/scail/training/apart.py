@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from scail.config import Schedule
 from scail.networks.network import Network, empty_linear
-from scail.training.held import held
 from scail.training.loop import fit
+from scail.training.still import held
 from scail.training.task import Task
 
 

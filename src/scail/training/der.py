@@ -20,9 +20,9 @@ from scail.networks.grown import Grown
 from scail.networks.network import Network, drawn_linear
 from scail.runtime.seeds import generator_for
 from scail.training.balanced import balanced_passes, balanced_rows
-from scail.training.held import held
 from scail.training.joint import Joint
 from scail.training.loop import LOOP_VERSION, fit
+from scail.training.still import held
 from scail.training.task import Task
 from scail.training.trainer import Trainer
 

@@ -34,6 +34,7 @@ class Packnet(Trainer):
 
     title = "PackNet"
     schedules = ("first", "packnet", "packnet_retraining")
+    least_classes = 2
     first: Joint
     schedule: Schedule
     """Every later state."""

@@ -30,6 +30,7 @@ class Progressive(Trainer):
     title = "progressive networks"
     schedules = ("progressive",)
     taught = True
+    least_classes = 2
     first: Joint
     schedule: Schedule
     """Every state."""

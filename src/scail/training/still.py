@@ -1,4 +1,4 @@
-"""Held: a network of which the layer alone learns."""
+"""Still: a network of which the layer alone learns."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scail.networks.network import create_network
 from scail.runtime.seeds import generator_for
-from scail.training.held import held
+from scail.training.still import held
 
 
 def test_nothing_of_the_backbone_moves_meanwhile_and_afterwards_what_moved_before():
