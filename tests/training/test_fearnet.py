@@ -162,7 +162,9 @@ def test_a_loss_that_is_no_number_and_wrong_weights_are_errors():
 
 def test_a_long_memory_that_collapses_is_told():
     flat = replace(TRAINER, base=replace(MEMORY, lr=0.05, epochs=60, weight_decay=10.0))
-    with pytest.raises(ValueError, match=r"state 0, FearNet: the long memory has collapsed.* class 0 .*--schedule"):
+    with pytest.raises(
+        ValueError, match=r"state 0, FearNet: the long memory has collapsed.* class 0 .*schedule fearnet-sleep"
+    ):
         flat.train(task_of([], [9, 9]))
     check_spread(torch.ones(3, 2), torch.ones(3, 2), 0, 0)  # images that are all the same may be
 

@@ -37,19 +37,24 @@ class MethodsCommand:
         from scail.methods.table import table_of
 
         methods = table_of(RECIPES["quick"]("glyphs").but(own_methods=own_places(self.with_))).methods
+        console = Console()
+        if not console.is_terminal:
+            console.width = 200  # for other programs: a line each
+        roomy = console.width >= _ROOMY
         whole = Column("name", no_wrap=True)  # it is to be typed
-        fold = Column("trainer", overflow="fold")
-        table = Table(whole, "label", fold, "exemplars", "what it does", box=None, pad_edge=False)
+        extra = ("label", "trainer") if roomy else ()
+        table = Table(whole, *extra, "exemplars", "what it does", box=None, pad_edge=False)
         for name, method in methods.items():
             what = method.summary if method.in_paper else f"{method.summary} (not in the paper)"
-            table.add_row(name, method.label, method.trainer_name, _memory_use(method), what)
-        Console().print(table)
+            table.add_row(name, *((method.label, method.trainer_name) if roomy else ()), _memory_use(method), what)
+        console.print(table)
         print(f"\n{_LEGEND}")
         for name, point in offered().items():
             package = f"{point.dist.name} {point.dist.version}" if point.dist else point.module
             print(f"{package} offers more: --with {name}")
 
 
+_ROOMY = 110  # columns of a terminal; with fewer, label and trainer are left out
 _LEGEND = """\
 trainer    how the network is trained; methods with the same one differ in what they make of it, and share its training
 exemplars  images of past classes that are kept: chosen at random, by herding (close to the class's mean), or both ways

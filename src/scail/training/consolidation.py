@@ -104,8 +104,8 @@ def check_spread(x_ND: Tensor, back_ND: Tensor, label: int, state: int) -> None:
         raise ValueError(
             f"state {state}, FearNet: the long memory has collapsed. What it makes up of class {label} (counted from 0 "
             f"as they came) spreads {back / spread:.1e} times as far as the class's features, expected "
-            f"{LEAST_SPREAD:g} or more. Train it longer or with less weight decay, as --schedule "
-            "fearnet-sleep.epochs=200,fearnet-sleep.weight_decay=0 (fearnet-base for state 0). States before are kept"
+            f"{LEAST_SPREAD:g} or more. Train it longer or with less weight decay (schedule "
+            "fearnet-sleep, in state 0 fearnet-base: epochs, weight_decay). States before are kept"
         )
 
 
@@ -145,7 +145,8 @@ def descend(
         if not math.isfinite(losses[-1]):
             raise TrainingDiverged(
                 f"state {task.state}, FearNet's {what}, epoch {len(losses)}: the loss is {losses[-1]} at learning rate "
-                f"{schedule.lr:g}; try a lower one, as --schedule fearnet-sleep.lr={schedule.lr / 10:g}"
+                f"{schedule.lr:g}; try a lower one, as {schedule.lr / 10:g} (schedule fearnet-sleep, in state 0 "
+                "fearnet-base: lr)"
             )
         if task.stop_asked():
             raise Interrupted

@@ -111,7 +111,7 @@ class Packnet(Trainer):
                 f"PackNet has no capacity left for state {task.state}: {len(full)} of {len(free)} layers have no free "
                 f"weight, as {full[0]}; of the whole network {100 * shown:.2g} % is free, and each "
                 f"state keeps {100 * (1 - self.pruned):g} % of what was free before it. Keep less "
-                "(--schedule packnet.pruned=0.9), learn more classes at once, or take a wider network (as resnet8x2)"
+                "(schedule packnet: pruned, as 0.9), learn more classes at once, or take a wider network (as resnet8x2)"
             )
 
     def epochs(self, state: int, images: int) -> int:
