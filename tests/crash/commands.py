@@ -6,6 +6,7 @@ Each works in the current folder, with the store, the cache and everything else 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -22,6 +23,8 @@ from PIL import Image
 
 from scail import IncrementalClassifier
 from scail.classifier.folder import check_folder, files, look, tidy
+from scail.classifier.folder.card import CARD, described_by
+from scail.classifier.folder.record import MANIFEST
 from scail.classifier.in_folder import forget_in, learn_into, undo_in
 from scail.cli.main import carry_out, main
 from scail.results.marks import is_grid
@@ -300,8 +303,19 @@ def content(tree: Tree) -> dict[str, Any]:
     found = dict[str, Any]()
     for path, data in sorted(tree.items()):
         if data is not None and not _NOT_COMPARED.fullmatch(path):
-            found[_NAMES.sub("ID", path)] = _meant(path, data)
+            found[_NAMES.sub("ID", path)] = _of_card(tree, path, data) if _is_card(path) else _meant(path, data)
     return found
+
+
+def _is_card(path: str) -> bool:
+    return path.rpartition("/")[2] == CARD
+
+
+def _of_card(tree: Tree, path: str, data: bytes) -> str:
+    """A card has times in it. What counts is that it is whole, and of the model beside it."""
+    manifest = tree.get(path.removesuffix(CARD) + MANIFEST)
+    own = manifest is not None and described_by(data) == hashlib.sha256(manifest).hexdigest()
+    return "the card of the model that is there" if own else "another card"
 
 
 def _meant(path: str, data: bytes) -> Any:

@@ -73,6 +73,8 @@ _ELSEWHERE = {
     "storage/store.py": "writes what is aside",
     "storage/holdings.py": "takes a state away in one step; nothing counts on that",
     "storage/remote_store.py": "what is behind a URL has its own way",
+    "storage/url_shelf.py": "what is behind a URL has its own way",
+    "classifier/sharing.py": "a copy of a model that is on its way, in a folder that does not last",
     "server/desk.py": "writes what is aside, and what is said of a job",
     "results/run_directory.py": "lines and pictures of a run that goes on: flushed at its end",
     "datasets/images/packed.py": "a packed copy is complete: one name, flushed",

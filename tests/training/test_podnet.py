@@ -13,7 +13,7 @@ from scail.config import Schedule
 from scail.networks.network import create_network
 from scail.runtime.seeds import generator_for
 from scail.training import Podnet
-from scail.training.podnet import PROXIES, _check_maps
+from scail.training.podnet import PROXIES, check_maps
 from scail.training.pooled import nca_loss, pooled, pooled_loss
 from tests.training.test_trainers import task_of
 
@@ -91,4 +91,4 @@ def test_the_images_of_both_steps_are_counted():
 def test_a_network_that_shows_no_maps_is_a_clear_error():
     network = create_network("resnet8+50", 1, 2, generator_for(0, "test"))
     with pytest.raises(ValueError, match=r"resnet8\+50 shows none; take one of"):
-        _check_maps(network)
+        check_maps(network, Podnet.title, "podnet")

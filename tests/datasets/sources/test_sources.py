@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import random
@@ -167,7 +168,7 @@ def test_a_manifest_is_written_in_one_step(listing, tmp_path, monkeypatch):
     before = path.read_bytes()
 
     def fail(_):
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="disk full"):
