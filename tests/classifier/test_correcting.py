@@ -113,6 +113,7 @@ def test_undo_never_keeps_more_than_b_pictures_and_says_which_are_gone(make, tmp
 
 
 @FROZEN
+@pytest.mark.soak
 def test_after_undo_the_next_lesson_gives_what_it_would_have_given(tmp_path):
     all_kept = partial(frozen, memory=len(IMAGES))
     once = learned(all_kept, tmp_path / "once", A + B, C)
@@ -341,6 +342,7 @@ def test_a_picture_that_somebody_deleted_is_named_and_can_be_taken_out(make, tmp
     assert name not in look(root).manifest.files()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("make", KINDS)
 def test_pictures_that_somebody_deleted_from_several_classes_go_in_one_command(make, tmp_path):
     root = learned(make, tmp_path / "m", A + B)

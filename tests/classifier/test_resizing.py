@@ -14,6 +14,7 @@ __all__ = ["model", "run"]  # fixtures
 
 
 @FROZEN
+@pytest.mark.soak
 def test_a_smaller_memory_keeps_the_best_and_changes_no_answer_and_a_larger_one_fills(tmp_path):
     root = tmp_path / "m"
     learn_into(root, IMAGES[A + B], NAMES[:8], make=lambda: frozen(memory=8))

@@ -11,6 +11,7 @@ import pytest
 
 from tests.docs.reading import blocks
 
+pytestmark = pytest.mark.soak
 PAGE = "docs/how-to/own-training-code.md"
 
 

@@ -176,6 +176,7 @@ class TestCommand:
         for path, again in zip(one, two, strict=True):
             assert path.read_bytes().startswith(starts[path.suffix]) and path.read_bytes() == again.read_bytes()
 
+    @pytest.mark.soak
     def test_a_grid_has_the_big_table_and_accuracy_against_memory_and_states(self, tmp_path, capsys):
         cells = [{"folder": "not-yet"}]
         for sizes, memory, seed in (((3, 3), 20, 1), ((2, 2, 2), 20, 1), ((2, 2, 2), 10, 1), ((2, 2, 2), 10, 2)):
