@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from statistics import median
 
 import httpx
 import pytest
@@ -48,7 +49,8 @@ def test_ten_thousand_answers_while_it_learns_and_forgets(model):
         load = under_load(server.address, server.process.pid, requests=10_000)
     print(f"p50 {1000 * load.share(0.5):.1f} ms, p99 {1000 * load.share(0.99):.1f} ms, {load.lessons} rounds")
     assert load.failures == [] and len(load.seconds) == 10_000 and load.lessons >= 2
-    early, late = load.memory[len(load.memory) // 4], max(load.memory[-len(load.memory) // 4 :])
+    # While a model is replaced there are two of it, for a moment: so the middle of the last quarter counts.
+    early, late = load.memory[len(load.memory) // 4], median(load.memory[-len(load.memory) // 4 :])
     assert late < 1.25 * early + 64 * 2**20
 
 
