@@ -81,9 +81,7 @@ class Packing(nn.Module):
     def weights(self) -> dict[str, Tensor]:
         """All weights, as they are now."""
         return {
-            # Seen through its own strides: its gradient then has them, too, as ranks expect.
-            name: self.held.get_buffer(_flat(name))
-            + weight.as_strided(weight.shape, weight.stride()) * self.free.get_buffer(_flat(name))
+            name: self.held.get_buffer(_flat(name)) + weight * self.free.get_buffer(_flat(name))
             for name, weight in packable(self.backbone).items()
         }
 
