@@ -302,20 +302,16 @@ def content(tree: Tree) -> dict[str, Any]:
     """What counts of a folder: all but locks, times, and how long it took."""
     found = dict[str, Any]()
     for path, data in sorted(tree.items()):
-        if data is not None and not _NOT_COMPARED.fullmatch(path):
-            found[_NAMES.sub("ID", path)] = _of_card(tree, path, data) if _is_card(path) else _meant(path, data)
+        if data is not None and not _NOT_COMPARED.fullmatch(path) and not _is_own_card(tree, path, data):
+            found[_NAMES.sub("ID", path)] = _meant(path, data)
     return found
 
 
-def _is_card(path: str) -> bool:
-    return path.rpartition("/")[2] == CARD
-
-
-def _of_card(tree: Tree, path: str, data: bytes) -> str:
-    """A card has times in it. What counts is that it is whole, and of the model beside it."""
-    manifest = tree.get(path.removesuffix(CARD) + MANIFEST)
-    own = manifest is not None and described_by(data) == hashlib.sha256(manifest).hexdigest()
-    return "the card of the model that is there" if own else "another card"
+def _is_own_card(tree: Tree, path: str, data: bytes) -> bool:
+    """A model's card is written after the model, and may be missing until the next change. A wrong one may not stay."""
+    folder, _, name = path.rpartition("/")
+    manifest = tree.get(f"{folder}/{MANIFEST}")
+    return name == CARD and manifest is not None and described_by(data) == hashlib.sha256(manifest).hexdigest()
 
 
 def _meant(path: str, data: bytes) -> Any:

@@ -211,11 +211,17 @@ def _answered(
         return
     identity, task, _, number, _, _, *arguments = struct.unpack("QIIiIQ6Q", call)
     error = 0
-    operation = places.operation(task, _CALLS[number], arguments)
+    try:
+        operation = places.operation(task, _CALLS[number], arguments)
+    except OSError:
+        if places.killed:  # another thread's call
+            return
+        raise
     if operation is not None:
         error = answer(len(operations) + len(failed), operation)
         (failed if error else operations).append(operation)
     if error == KILL:
+        places.killed = True
         os.kill(child, signal.SIGKILL)
         return
     flags = 0 if error else 1  # 1: carry it out
@@ -228,6 +234,8 @@ class _Places:
 
     def __init__(self, folder: Path) -> None:
         self._root = os.path.realpath(folder)
+        self.killed = False
+        """The process is killed: what its threads wait with counts no more."""
 
     def operation(self, task: int, name: str, given: list[int]) -> Operation | None:
         """What this call does below the folder; None: nothing."""
