@@ -15,15 +15,14 @@ _PLACE = tempfile.TemporaryDirectory(prefix="scail-tests-")
 os.environ["SCAIL_CACHE"] = _PLACE.name
 os.environ.pop("SCAIL_STORE", None)
 os.environ.pop("SCAIL_STORE_LIMIT", None)
+torch.set_num_threads(1)  # also for fixtures of modules, which are made before those of tests
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Small tensors are quickest, and sums the same everywhere, on one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Small tensors are quickest, and sums the same everywhere, on one thread; a test may have asked for more."""
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
