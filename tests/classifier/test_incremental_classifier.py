@@ -206,6 +206,14 @@ def test_an_svm_needs_two_classes_and_says_so_before_it_trains():
         little(method="deesil", memory=0).learn(*little_images("a", "b")).learn(*little_images("c"))
 
 
+@pytest.mark.parametrize("method", ["packnet", "progressive"])
+def test_one_new_class_beside_images_of_a_known_one_is_refused_where_new_classes_learn_alone(method):
+    clf = little(method=method, memory=0).learn(*little_images("a", "b"))
+    with pytest.raises(ValueError, match=f"method {method}: only one new class is at hand, and it needs two"):
+        clf.learn(*little_images("a", "c"))
+    assert clf.learn(*little_images("a", "c", "d")).classes_ == ("a", "b", "c", "d")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

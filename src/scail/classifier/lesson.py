@@ -119,9 +119,14 @@ def _held_out(rows: list[int], name: str, call: int, settings: Settings) -> list
 
 def check_lesson(lesson: Lesson, settings: Settings) -> None:
     """An error for what this method cannot learn, before anything is trained."""
-    at_hand = len(lesson.classes) if settings.exemplar_places else len(lesson.new_classes) + len(lesson.seen_again)
-    if lesson.new_classes and at_hand < settings.trainer.least_classes:
-        raise ValueError(f"method {settings.method}: only one class is at hand, and it needs two; learn two")
+    trainer, new = settings.trainer, len(lesson.new_classes)
+    if trainer.apart:
+        at_hand = new
+    else:
+        at_hand = len(lesson.classes) if settings.exemplar_places else new + len(lesson.seen_again)
+    if new and at_hand < trainer.least_classes:
+        which = "new class" if trainer.apart else "class"
+        raise ValueError(f"method {settings.method}: only one {which} is at hand, and it needs two; learn two")
 
 
 def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: Circumstances) -> Model:

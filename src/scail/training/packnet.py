@@ -35,6 +35,7 @@ class Packnet(Trainer):
     title = "PackNet"
     schedules = ("first", "packnet", "packnet_retraining")
     least_classes = 2
+    apart = True
     first: Joint
     schedule: Schedule
     """Every later state."""

@@ -31,6 +31,7 @@ class Progressive(Trainer):
     schedules = ("progressive",)
     taught = True
     least_classes = 2
+    apart = True
     first: Joint
     schedule: Schedule
     """Every state."""

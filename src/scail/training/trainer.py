@@ -27,6 +27,8 @@ class Trainer(Protocol):
     """Trains on all data of all classes in one state: a reference, nothing that can keep learning."""
     least_classes: ClassVar[int] = 1
     """So many classes must be at hand in every state that has new ones."""
+    apart: ClassVar[bool] = False
+    """New classes learn from their own images alone: images of known ones are not at hand for them."""
     own_layer: ClassVar[bool] = True
     """Whether the network's linear layer is what it classifies with: its weights are then worth a look."""
     heeds_labels: ClassVar[bool] = True
