@@ -11,6 +11,7 @@ import argparse
 import json
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -21,6 +22,7 @@ from scail.config import Experiment
 from scail.config.recipes import cifar100_cpu, quick
 from scail.methods import METHODS
 from scail.networks.precision import FULL, HALF, quick_bf16
+from scail.results.archive import Archive
 from scail.training import TRAINERS
 
 DATASETS = {"digits": (quick, 5), "glyphs": (quick, 10), "cifar100": (cifar100_cpu, 10)}
@@ -84,6 +86,20 @@ def rows_in(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def kept_rows(folder: Path) -> Iterator[dict[str, Any]]:
+    """A row for each method, selection and seed of a folder of kept numbers, as `measured` gives them."""
+    for of in Archive(folder).all():
+        data, states = f"{of.configuration['dataset']['name']}, B={of.configuration['memory']}", defaultdict(list)
+        for part in of.parts:
+            for row in part.rows:
+                if row.state or row.method == "full":
+                    states[row.trainer, row.method, row.select, part.made["provenance"]["precision"]].append(row.top1)
+        for (trainer, method, select, precision), top1 in states.items():
+            name, seed = f"{method}:{select}" if select else method, of.configuration["experiment"]["seed"]
+            yield {"dataset": data, "trainer": trainer, "method": name, "precision": precision, "seed": seed,
+                   "top1": mean(top1)}  # fmt: skip
+
+
 def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Means and standard deviations over the seeds that both formats have, and whether they agree."""
     yield "| data | trainer | method | seeds | 32 bits | bfloat16 | difference | agree | two threads, difference |"
@@ -101,7 +117,7 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         columns = [[of[seed] for seed in seeds] for of in (full, half)]
         apart, spread = mean(columns[1]) - mean(columns[0]), max(map(stdev, columns))
         agree = "yes" if abs(apart) <= min(MOST, spread) else "within the spread" if abs(apart) <= spread else "**no**"
-        known = [str(dataset), TRAINERS[trainer].title, METHODS[method].label, str(len(seeds))]
+        known = [str(dataset), TRAINERS[trainer].title, METHODS[method.partition(":")[0]].label, str(len(seeds))]
         known += [f"{mean(column):.1f}±{stdev(column):.1f}" for column in columns]
         yield f"| {' | '.join(known)} | {_apart(full, half)} | {agree} | {_apart(full, control)} |"
 
@@ -116,13 +132,17 @@ def main() -> None:
     """Measure what is missing, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help=", ".join(DATASETS))
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("precision"))
     parser.add_argument("--trainers", nargs="+", choices=tuple(TRAINERS), default=list(TRAINERS), metavar="NAME")
     for name, default in (("seeds", 3), ("epochs", None), ("classes", None), ("images", None)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--control", action="store_true")
     parser.add_argument("--table", action="store_true", help="measure nothing")
+    parser.add_argument("--kept", nargs="+", type=Path, metavar="FOLDER", help="measure nothing")
     given = parser.parse_args()
+    if given.kept:
+        print(*table([row for folder in given.kept for row in kept_rows(folder)]), sep="\n")
+        return
     given.datasets = given.datasets or list(DATASETS)
     if strange := [name for name in given.datasets if name not in DATASETS]:
         parser.error(f"{strange[0]}: expected {', '.join(DATASETS)}")
