@@ -106,7 +106,7 @@ METHODS: dict[str, Method] = {
     ),
     "lwf_softmax": Method(
         "LwF^softmax", "fine tuning without exemplars that keeps past answers: LwF as others publish it",
-        heads.ft, "lwf", without_memory=True, in_paper=False,
+        heads.ft, "lwf_softmax", without_memory=True, in_paper=False,
     ),
     "lucir": Method(
         "LUCIR", "distillation of features, scores by angles, exemplars kept apart from new classes",

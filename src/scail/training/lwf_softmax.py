@@ -1,4 +1,4 @@
-"""Lwf: learning without forgetting as it was published, with a softmax. No image of a past class is seen again."""
+"""LwfSoftmax: learning without forgetting, with a softmax. No image of a past class is seen again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scail.training.task import Task
 
 
 @dataclass(frozen=True)
-class Lwf(FineTune):
+class LwfSoftmax(FineTune):
     """Fine tuning that keeps the rows of past classes, and holds on to what the network before says."""
 
     title = "LwF^softmax"
@@ -32,4 +32,4 @@ class Lwf(FineTune):
     def settings(self, state: int) -> dict[str, object]:
         """State 0 is shared with every trajectory that begins alike."""
         found = super().settings(state)
-        return found | {"trainer": "lwf", "keep_past_rows": True} if state else found
+        return found | {"trainer": "lwf_softmax", "keep_past_rows": True} if state else found
