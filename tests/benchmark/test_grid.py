@@ -422,7 +422,7 @@ class TestFile:
     @pytest.mark.parametrize("name", [field.name for field in fields(Schedule)])
     def test_a_grid_can_vary_every_number_of_a_schedule_and_each_has_a_key_of_its_own(self, name, tmp_path):
         flags = {"divide_by_state": ("yes", "no"), "sum_micro_batches": ("yes", "no")}
-        special = {"decay": ("steps", "cosine"), "milestones": ("1+2", "5"), **flags}
+        special = {"decay": ("steps", "cosine"), "milestones": ("1+2", "5"), "optimizer": ("adam", "sgd"), **flags}
         shares = dict.fromkeys(("momentum", "gain", "backbone_rate", "pruned"), ("0.1", "0.2"))
         values = (special | shares).get(name, ("2", "3"))
         path = self.write(tmp_path, "dataset: digits\nstates: 2\nmethods: ft:random\nschedule:\n")

@@ -28,6 +28,7 @@ from scail.training import (
     Interrupted,
     Joint,
     Lucir,
+    LwfSoftmax,
     M2kd,
     Packnet,
     Podnet,
@@ -212,7 +213,7 @@ def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path)
 OTHERS = {
     "e2e": EndToEnd, "lucir": Lucir, "wa": Wa, "podnet": Podnet, "threshold_moving": ThresholdMoving, "der": Der,
     "der_pruned": DerPruned, "packnet": Packnet, "progressive": Progressive, "growing_brain": GrowingBrain,
-    "m2kd": M2kd,
+    "m2kd": M2kd, "lwf_softmax": LwfSoftmax,
 }  # fmt: skip
 STOPS = dict.fromkeys(("e2e", "podnet", "der", "der_pruned", "m2kd"), (2, 16, 17, 20))
 STOPS |= dict.fromkeys(("packnet", "progressive"), (3, 8, 9, 14))
@@ -224,6 +225,7 @@ STOPS |= dict.fromkeys(("packnet", "progressive"), (3, 8, 9, 14))
         ("fine_tune", "cosine"),
         ("fine_tune", "plateau"),
         ("fine_tune", "summed"),
+        ("fine_tune", "adam"),
         *((name, "cosine") for name in OTHERS),
     ],
 )
@@ -234,8 +236,9 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
     images = torch.randint(0, 256, (50, 1, 8, 8), dtype=torch.uint8, generator=draw)
     labels = torch.arange(50) % 2
     summed = {"micro_batch": 4, "sum_micro_batches": True} if decay == "summed" else {}
-    decay = "plateau" if summed else decay
-    schedule = Schedule(epochs=4, lr=0.5, batch_size=16, decay=decay, patience=0, **summed)
+    way = {"optimizer": "adam", "lr": 0.01} if decay == "adam" else {"lr": 0.5}
+    decay = "plateau" if decay in ("summed", "adam") else decay
+    schedule = Schedule(epochs=4, batch_size=16, decay=decay, patience=0, **way, **summed)
     trainer = FineTune(Joint("resnet8", schedule), schedule)
     fabric = Fabric(accelerator="cpu", devices=1)
     previous, carried = None, {}
@@ -243,7 +246,7 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
         short = replace(schedule, epochs=2)
         two = {"e2e": (trainer, short), **dict.fromkeys(("der", "der_pruned"), (trainer.first, schedule, short))}
         two |= {"packnet": (trainer.first, schedule, short), "progressive": (trainer.first, schedule)}
-        two |= {"growing_brain": (trainer.first, schedule)}
+        two |= dict.fromkeys(("growing_brain", "lwf_softmax"), (trainer.first, schedule))
         two |= dict.fromkeys(("podnet", "m2kd"), ("resnet8", schedule, short))
         given = two.get(name, ("resnet8", schedule))
         other = OTHERS[name](*given)

@@ -136,10 +136,31 @@ def test_bics_weight_decay_in_the_paper_goes_by_the_number_of_states():
 
 def test_a_recipes_states_and_memory_count_where_none_are_given():
     found = experiment_of(RunOptions(dataset="mnist", recipe="split-mnist"))
-    assert (found.stream.states, found.exemplars.memory) == (5, 1000)
+    assert (found.stream.states, found.exemplars.memory) == (5, "100/class")
     found = experiment_of(RunOptions(dataset="mnist", recipe="split-mnist", states="2", memory="1%"))
     assert (found.stream.states, found.exemplars.memory) == (2, "1%")
     assert (experiment_of(RunOptions()).stream.states, experiment_of(RunOptions()).exemplars.memory) == (10, "2%")
+
+
+def test_split_mnist_trains_as_its_numbers_were_published():
+    """Some 2000 batches of 128 in each state, by Adam at 0.001, with nothing that lowers the rate."""
+    found = experiment_of(RunOptions(dataset="mnist", recipe="split-mnist")).trained_schedules
+    assert found["first"] == found["later"] == found["distill"]
+    one = found["later"]
+    assert (one.optimizer, one.lr, one.momentum, one.weight_decay) == ("adam", 0.001, 0.9, 0)
+    assert (one.decay, one.milestones, one.batch_size) == ("steps", (), 128)
+    images = (12_665, 12_089, 11_263, 12_183, 11_800)  # of digits 0 and 1, of 2 and 3, and so on
+    batches = [one.epochs * -(-of // one.batch_size) for of in images]
+    assert sum(batches) / 5 == pytest.approx(2000, rel=0.02)
+
+
+def test_an_optimizer_is_in_a_record_only_where_it_is_another_than_sgd():
+    plain, adam = Schedule(3, 0.1, 32), Schedule(3, 0.1, 32, optimizer="adam")
+    assert "optimizer" not in plain.record() and adam.record() == plain.record() | {"optimizer": "adam"}
+    with pytest.raises(ValueError, match="optimizer is 'adamw', expected one of sgd, adam"):
+        Schedule(3, 0.1, 32, optimizer="adamw")
+    with pytest.raises(ValueError, match=r"later\.optimizer=lion: expected one of sgd, adam after ="):
+        experiment_of(RunOptions(schedule="later.optimizer=lion"))
 
 
 def test_a_schedule_without_micro_batches_is_kept_as_it_was_before_there_were_any():
@@ -231,7 +252,7 @@ def test_everything_of_a_schedule_can_be_set():
     for field in fields(Schedule):  # none is left out
         text = {
             "decay": "cosine", "milestones": "1+2", "divide_by_state": "no", "momentum": "0.5", "gain": "0.5",
-            "sum_micro_batches": "no", "distillation": "1+2", "pruned": "0.5",
+            "sum_micro_batches": "no", "distillation": "1+2", "pruned": "0.5", "optimizer": "adam",
         }.get(field.name, "3")  # fmt: skip
         changed = experiment_of(RunOptions(schedule=f"later.{field.name}={text}")).recipe.schedules["later"]
         assert str(getattr(changed, field.name)).lower() in (

@@ -72,8 +72,37 @@ def test_the_backbone_moves_at_its_own_rate_and_the_layer_at_the_full_one():
         torch.testing.assert_close(parameter.detach(), expected, rtol=1e-4, atol=1e-6)
 
 
-def test_a_slow_backbone_goes_on_from_a_checkpoint_to_the_bit(tmp_path):
-    schedule = replace(SCHEDULE, epochs=4, backbone_rate=0.1)
+def test_two_steps_of_adam_are_those_of_its_update_rule():
+    """On the linear layer alone: means of the gradient and of its square, each divided by what it is short of."""
+    schedule = Schedule(
+        epochs=2, lr=0.1, batch_size=64, momentum=0.8, weight_decay=0.01, decay="steps", optimizer="adam"
+    )
+    job = replace(task(), augmentation=Augmentation(padding=0, mirror=False))
+    network = create_network("resnet8", 1, 2, generator_for(0, "x"))
+    for parameter in network.backbone.parameters():
+        parameter.requires_grad_(False)
+    network.backbone.apply(lambda m: setattr(m, "momentum", 0.0) if hasattr(m, "momentum") else None)
+    features = network.train().features(job.images).detach()
+    expected = {name: p.detach().clone() for name, p in network.linear.named_parameters()}
+    mean, square = ({name: torch.zeros_like(p) for name, p in expected.items()} for _ in range(2))
+    for step in (1, 2):
+        weight, bias = (expected[name].requires_grad_(True) for name in ("weight", "bias"))
+        loss = F.cross_entropy(features @ weight.T + bias, job.labels)
+        gradients = torch.autograd.grad(loss, (weight, bias))
+        for name, gradient in zip(("weight", "bias"), gradients, strict=True):
+            decayed = gradient + 0.01 * expected[name].detach()
+            mean[name] = 0.8 * mean[name] + 0.2 * decayed
+            square[name] = 0.999 * square[name] + 0.001 * decayed**2
+            moved = mean[name] / (1 - 0.8**step) / ((square[name] / (1 - 0.999**step)).sqrt() + 1e-8)
+            expected[name] = expected[name].detach() - 0.1 * moved
+    fit(network, job, schedule)
+    for name, parameter in network.linear.named_parameters():
+        torch.testing.assert_close(parameter.detach(), expected[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("other", [{"backbone_rate": 0.1}, {"optimizer": "adam", "lr": 0.001}])
+def test_another_way_to_step_goes_on_from_a_checkpoint_to_the_bit(other, tmp_path):
+    schedule = replace(SCHEDULE, epochs=4, **other)
     whole = Joint("resnet8", schedule).train(task()).state_dict()
     checkpoint, left = Checkpoint(tmp_path / "a.safetensors"), [5]
 

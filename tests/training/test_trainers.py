@@ -707,6 +707,7 @@ WITHOUT_MEMORY = (
     "fearnet",
     "packnet",
     "progressive",
+    "lwf_softmax",
 )  # or the same with any
 THE_FIELD = ("lucir", "lucir_mc", "wa", "podnet", "threshold_moving", "der", "der_pruned", "m2kd")
 RANDOM, HERDING, NONE = ("random", 12), ("herding", 12), (None, 0)
@@ -735,5 +736,5 @@ def test_without_a_memory_there_is_one_trajectory_per_trainer_and_none_that_need
     trainers = [one.trainer for one in trajectories_in(settle(tiny.but(memory=0)))]
     assert sorted(trainers) == [
         *("distill", "fearnet", "fine_tune", "frozen", "frozen_random", "frozen_svm", "growing_brain", "joint"),
-        *("m2kd", "packnet", "progressive", "threshold_moving"),
+        *("lwf_softmax", "m2kd", "packnet", "progressive", "threshold_moving"),
     ]

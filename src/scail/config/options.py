@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -14,7 +15,7 @@ import tyro
 
 from scail.config.experiment import Experiment, Select
 from scail.config.recipes import PRETRAINED_NETWORK, RECIPES
-from scail.config.schedule import DECAYS, Schedule, Schedules
+from scail.config.schedule import DECAYS, OPTIMIZERS, Schedule, Schedules
 
 Number = Annotated[int | None, tyro.conf.arg(metavar="N")]
 
@@ -33,7 +34,7 @@ class StreamOptions:
     memory: Annotated[str | None, tyro.conf.arg(metavar="B")] = None
     """B, how many images of past classes are kept in all: a number, or a share of the training images.
     20/class: as many of each class, from the start. 4MB: as many as fit, as raw pixels.
-    Default: the recipe's, which is 2% (split-mnist: 1000)."""
+    Default: the recipe's, which is 2% (split-mnist: 100/class)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +173,7 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     backbone_rate: 0.1 lets all but the linear layer learn at a tenth of the rate; features then move less.
     milestones: epochs with a plus between, as 30+60. distillation: weights of its terms, as 1+3.
     pruned: the share that PackNet gives up after each state.
-    decay: plateau, steps, cosine or settle. settle ends when the loss no longer falls."""
+    decay: plateau, steps, cosine or settle. settle ends when the loss no longer falls. optimizer: sgd or adam."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer, a row being the weights of one class.
     Without this, each state begins a new layer."""
@@ -290,8 +291,8 @@ def _number_of(text: str, schedules: Schedules) -> tuple[str, str, Any]:
         raise ValueError(f"--schedule {text}: expected {expected} after =") from None
 
 
-def _decay(text: str) -> str:
-    if text not in DECAYS:
+def _one_of(known: tuple[str, ...], text: str) -> str:
+    if text not in known:
         raise ValueError
     return text
 
@@ -300,7 +301,8 @@ _VALUES: dict[Any, tuple[Callable[[str], Any], str]] = {
     int: (int, "a whole number"),
     float: (float, "a number"),
     bool: (lambda text: {"yes": True, "no": False}[text.lower()], "yes or no"),
-    "decay": (_decay, f"one of {', '.join(DECAYS)}"),
+    "decay": (partial(_one_of, DECAYS), f"one of {', '.join(DECAYS)}"),
+    "optimizer": (partial(_one_of, OPTIMIZERS), f"one of {', '.join(OPTIMIZERS)}"),
     "milestones": (
         lambda text: tuple(int(epoch) for epoch in text.split("+") if epoch),
         "epochs with a plus between, as 30+60",

@@ -1,4 +1,4 @@
-"""Trainings by SGD, as numbers: how long, how fast, how the rate falls."""
+"""Trainings by gradient descent, as numbers: how long, how fast, how the rate falls."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any, Literal, get_args
 
 Decay = Literal["plateau", "steps", "cosine", "settle"]
 DECAYS: tuple[Decay, ...] = get_args(Decay)
+Optimizer = Literal["sgd", "adam"]
+OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """One training by SGD: how long, how fast, and how the learning rate falls."""
+    """One training: how long, how fast, and how the learning rate falls."""
 
     epochs: int
     """How many; with `passes` or decay `settle`, how many at most."""
@@ -58,6 +60,9 @@ class Schedule:
     pruned: float | None = None
     """PackNet: the share of the weights that a state has trained which it gives up again; None: its own."""
 
+    optimizer: Optimizer = "sgd"
+    """sgd; or adam, whose first beta is `momentum` and whose second one is 0.999."""
+
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ValueError(f"epochs is {self.epochs}, expected 1 or more")
@@ -92,6 +97,8 @@ class Schedule:
             raise ValueError(f"backbone rate is {self.backbone_rate}, expected a number above 0, as 0.1")
         if any(not 0 <= weight < float("inf") for weight in self.distillation):
             raise ValueError(f"distillation is {self.distillation}, expected weights of 0 or more")
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(f"optimizer is {self.optimizer!r}, expected one of {', '.join(OPTIMIZERS)}")
         if self.pruned is not None and not 0 <= self.pruned < 1:
             raise ValueError(f"pruned is {self.pruned}, expected a share from 0 to below 1, as 0.75")
 
@@ -127,7 +134,7 @@ class Schedule:
 
 _LATER: dict[str, Any] = {
     "passes": 0, "gain": 0.0, "window": 0, "micro_batch": 0, "sum_micro_batches": False, "backbone_rate": 1.0,
-    "distillation": (), "pruned": None,
+    "distillation": (), "pruned": None, "optimizer": "sgd",
 }  # fmt: skip
 """Values that schedules did not have in version 0.1, with what a record means that does not name them."""
 

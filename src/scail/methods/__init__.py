@@ -104,6 +104,10 @@ METHODS: dict[str, Method] = {
         "GDumb", "in each state a new network, trained on a balanced memory alone", heads.ft, "from_memory", "random",
         needs_exemplars=True, in_paper=False,
     ),
+    "lwf_softmax": Method(
+        "LwF^softmax", "fine tuning without exemplars that keeps past answers: LwF as others publish it",
+        heads.ft, "lwf_softmax", without_memory=True, in_paper=False,
+    ),
     "lucir": Method(
         "LUCIR", "distillation of features, scores by angles, exemplars kept apart from new classes",
         heads.lucir, "lucir", "herding", needs_exemplars=True, in_paper=False,

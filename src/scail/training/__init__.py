@@ -1,4 +1,4 @@
-"""Trainers: how the network of a state is trained. One SGD loop, one file per trainer, and their table."""
+"""Trainers: how the network of a state is trained. One loop, one file per trainer, and their table."""
 
 from scail.training.balanced import Balanced
 from scail.training.bic import Bic
@@ -16,6 +16,7 @@ from scail.training.growing_brain import GrowingBrain
 from scail.training.joint import Joint
 from scail.training.loop import TrainingDiverged
 from scail.training.lucir import Lucir
+from scail.training.lwf_softmax import LwfSoftmax
 from scail.training.m2kd import M2kd
 from scail.training.packnet import Packnet
 from scail.training.podnet import Podnet
@@ -49,12 +50,13 @@ TRAINERS: dict[str, type[Trainer]] = {
     "packnet": Packnet,
     "progressive": Progressive,
     "growing_brain": GrowingBrain,
+    "lwf_softmax": LwfSoftmax,
 }
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
     "TRAINERS", "Balanced", "Bic", "Der", "DerPruned", "Distill", "EndToEnd", "Fearnet", "FineTune", "FromMemory",
-    "Frozen", "FrozenRandom", "FrozenSvm", "GrowingBrain", "Interrupted", "Joint", "Lucir", "M2kd", "Packnet", "Podnet",
-    "Progress", "Progressive", "Replay", "Task", "ThresholdMoving", "Trained", "Trainer", "TrainingDiverged", "Wa",
-    "trainer_of",
+    "Frozen", "FrozenRandom", "FrozenSvm", "GrowingBrain", "Interrupted", "Joint", "Lucir", "LwfSoftmax", "M2kd",
+    "Packnet", "Podnet", "Progress", "Progressive", "Replay", "Task", "ThresholdMoving", "Trained", "Trainer",
+    "TrainingDiverged", "Wa", "trainer_of",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from scail.networks.network import Network
 from scail.runtime.seeds import generator_for
 from scail.training.fine_tune import FineTune
 from scail.training.joint import Joint
-from scail.training.loop import LOOP_VERSION, TrainingDiverged, fit
+from scail.training.loop import LOOP_VERSION, TrainingDiverged, fit, optimizer_of
 from scail.training.losses import distillation_loss, teacher_of, teacher_scores
 from scail.training.rates import Rates
 from scail.training.task import Task, Trained
@@ -174,12 +174,12 @@ def bias_aware_loss(teacher: Network, share: float, model: nn.Module, images: Te
 def learn_correction(
     scores_NC: Tensor, labels_N: Tensor, past: int, schedule: Schedule, seed: int, state: int
 ) -> tuple[Tensor, Tensor]:
-    """alpha and beta: scores of the classes from `past` on become alpha * score + beta; by SGD on cross-entropy.
+    """alpha and beta: scores of the classes from `past` on become alpha * score + beta; by steps on cross-entropy.
 
     beta is penalised.
     """
     alpha, beta = torch.ones((), requires_grad=True), torch.zeros((), requires_grad=True)
-    optimizer = torch.optim.SGD([alpha, beta], schedule.lr, schedule.momentum, weight_decay=schedule.weight_decay)
+    optimizer = optimizer_of([{"params": [alpha, beta]}], schedule, schedule.weight_decay)
     losses = list[float]()
     rates = Rates(schedule, state, len(labels_N))
     while not rates.ended(losses):

@@ -21,7 +21,9 @@ from scail.training.task import Task
 from scail.training.trainer import Trainer
 
 UNKNOWN_FUTURE = 100  # with an unknown future the summed loss is divided by this, so that lr keeps its meaning
-RATES_ARE_FOR = 100  # so many outputs; the mean over fewer has larger gradients, and a rate as many times smaller
+RATES_ARE_FOR = (
+    100  # so many outputs; the mean over fewer has larger gradients, and a rate as many times smaller; Adam's are not
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Distill(Trainer):
         """With outputs for all classes that will come, where that is known."""
         weights = recipe.weights and weights_id(recipe.network, recipe.weights)
         schedule = schedules["distill"]
-        if total_classes and total_classes < RATES_ARE_FOR:
+        if total_classes and total_classes < RATES_ARE_FOR and schedule.optimizer == "sgd":
             schedule = replace(schedule, lr=schedule.lr * total_classes / RATES_ARE_FOR)
         return cls(recipe.network, schedule, total_classes, weights)
 

@@ -1,4 +1,4 @@
-"""The one SGD loop that every trainer uses. It can stop after any batch and go on from there, to the bit."""
+"""The one loop of steps that every trainer uses. It can stop after any batch and go on from there, to the bit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from torch import Tensor
-from torch.optim import SGD
+from torch.optim import SGD, Adam, Optimizer
 
 from scail.config import Schedule
 from scail.datasets.images.batches import batch_sizes, training_batches
@@ -33,9 +33,7 @@ def fit(
 ) -> None:
     """Train `network` in place on the task's images. Each `stage` of a training has its own name."""
     with prepared(network, task.fabric.device, task.sync_batch_norm) as model:
-        decay = weight_decay(schedule, task.state)
-        groups = _groups(model, schedule)
-        optimizer = SGD(groups, schedule.lr, schedule.momentum, weight_decay=decay, foreach=True)
+        optimizer = optimizer_of(_groups(model, schedule), schedule, weight_decay(schedule, task.state))
         at = Position(model, optimizer, stage)
         at.resume(task)
         summed = schedule.sum_micro_batches
@@ -62,6 +60,13 @@ def fit(
             at.end_epoch(mean_loss, task.ranks.decided(lambda: float(at.last)) if summed else None)
             at.save(task)
             task.report(_ended(at, rates, epoch))
+
+
+def optimizer_of(groups: list[dict[str, Any]], schedule: Schedule, decay: float) -> Optimizer:
+    """What takes the steps."""
+    if schedule.optimizer == "adam":
+        return Adam(groups, schedule.lr, (schedule.momentum, 0.999), weight_decay=decay, foreach=True)
+    return SGD(groups, schedule.lr, schedule.momentum, weight_decay=decay, foreach=True)
 
 
 def _groups(network: Network, schedule: Schedule) -> list[dict[str, Any]]:

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.optim import SGD
+from torch.optim import Optimizer
 
 from scail.networks.network import Network
 from scail.storage.entry import Entry
 from scail.training.task import Task
+
+_KEPT = {"momentum_buffer": "momentum", "exp_avg": "mean", "exp_avg_sq": "square", "step": "steps"}
+"""What optimizers know of a weight: SGD its momentum, Adam the rest; and the name that a checkpoint has for it."""
 
 
 @dataclass
@@ -18,7 +21,7 @@ class Position:
     """Where the training stands: all that is needed to go on from here."""
 
     network: Network
-    optimizer: SGD
+    optimizer: Optimizer
     stage: str
     batch: int = 0
     """Batches done in this epoch."""
@@ -42,14 +45,14 @@ class Position:
         self.last_words += [] if last_word is None else [last_word]
 
     def save(self, task: Task) -> None:
-        """Weights, momentum and place. Random numbers and learning rate need none: they follow from the place."""
+        """Weights, what the optimizer knows, and place. Random numbers and learning rate follow from the place."""
         losses = task.ranks.gathered(float(self.loss))
         if task.checkpoint is None:
             return
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
         for i, p in enumerate(self.network.parameters()):
-            if (momentum := self.optimizer.state[p].get("momentum_buffer")) is not None:
-                tensors[f"momentum.{i}"] = momentum
+            known = self.optimizer.state[p]
+            tensors |= {f"{_KEPT[of]}.{i}": known[of] for of in _KEPT if known.get(of) is not None}
         loss = losses[0] if len(losses) == 1 else losses
         last = {"last": float(self.last), "last_words": self.last_words}
         entry = Entry(tensors, {"batch": self.batch, "loss": loss, "losses": self.losses, **last})
@@ -68,12 +71,14 @@ class Position:
             raise ValueError(f"{place}: not the checkpoint of this training; remove it, and train anew") from error
 
     def _take(self, entry: Entry, task: Task) -> None:
-        """Weights, momentum and place of a checkpoint."""
+        """Weights, what the optimizer knew, and place of a checkpoint."""
         weights = {k.removeprefix("network."): v for k, v in entry.tensors.items() if k.startswith("network.")}
         self.network.load_state_dict(weights)
         for i, p in enumerate(self.network.parameters()):
-            if (momentum := entry.tensors.get(f"momentum.{i}")) is not None:
-                self.optimizer.state[p]["momentum_buffer"] = torch.empty_like(p).copy_(momentum).detach()
+            for of, name in _KEPT.items():
+                if (known := entry.tensors.get(f"{name}.{i}")) is not None:
+                    like = known if of == "step" else p
+                    self.optimizer.state[p][of] = torch.empty_like(like).copy_(known).detach()
         self.batch, loss, self.losses = (entry.facts[name] for name in ("batch", "loss", "losses"))
         self.loss = loss[task.ranks.rank] if isinstance(loss, list) else loss
         # A checkpoint of before has neither, and needs neither.
