@@ -57,6 +57,8 @@ class Schedule:
 
     pruned: float | None = None
     """PackNet: the share of the weights that a state has trained which it gives up again; None: its own."""
+    critic_steps: int = 5
+    """Image generators: steps of the critic for each step of the generator."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -94,6 +96,8 @@ class Schedule:
             raise ValueError(f"distillation is {self.distillation}, expected weights of 0 or more")
         if self.pruned is not None and not 0 <= self.pruned < 1:
             raise ValueError(f"pruned is {self.pruned}, expected a share from 0 to below 1, as 0.75")
+        if self.critic_steps < 1:
+            raise ValueError(f"critic steps is {self.critic_steps}, expected 1 or more")
 
     def most_epochs(self, images: int) -> int:
         """How many epochs a training on so many images takes at most: one, where already that is too much.
@@ -127,7 +131,7 @@ class Schedule:
 
 _LATER: dict[str, Any] = {
     "passes": 0, "gain": 0.0, "window": 0, "micro_batch": 0, "sum_micro_batches": False, "backbone_rate": 1.0,
-    "distillation": (), "pruned": None,
+    "distillation": (), "pruned": None, "critic_steps": 5,
 }  # fmt: skip
 """Values that schedules did not have in version 0.1, with what a record means that does not name them."""
 
@@ -155,9 +159,11 @@ class Schedules(Mapping[str, Schedule]):
 
     @property
     def trainings(self) -> tuple[str, ...]:
-        """Those that go through images. One named `..._correction` goes through stored scores only, FearNet's through
-        features: neither other epochs and batches nor the number of devices concern them."""
-        return tuple(name for name in self if not name.endswith(("correction", "fearnet_base", "fearnet_sleep")))
+        """Those of networks, on images. One named `..._correction` goes through stored scores only, FearNet's through
+        features, and an image generator is trained beside: neither other epochs and batches nor the number of devices
+        concern them."""
+        beside = ("correction", "fearnet_base", "fearnet_sleep", "generator")
+        return tuple(name for name in self if not name.endswith(beside))
 
     def but(self, changed: Iterable[tuple[str, str, Any]]) -> Schedules:
         """The same with other numbers: (name of the schedule, which number, its value); None leaves it as it is.
