@@ -160,8 +160,8 @@ class Schedules(Mapping[str, Schedule]):
     @property
     def trainings(self) -> tuple[str, ...]:
         """Those of networks, on images. One named `..._correction` goes through stored scores only, FearNet's through
-        features, and an image generator is trained beside: neither other epochs and batches nor the number of devices
-        concern them."""
+        features, and an image generator is trained beside: neither other batches nor the number of devices concern
+        them."""
         beside = ("correction", "fearnet_base", "fearnet_sleep", "generator")
         return tuple(name for name in self if not name.endswith(beside))
 
@@ -193,6 +193,8 @@ class Schedules(Mapping[str, Schedule]):
         return self.but(of)
 
     def with_epochs(self, epochs: int | tuple[int, int] | None) -> Schedules:
-        """Other numbers of epochs: of every training; or of those of a first state, and of the others."""
+        """Other numbers of epochs: of every training; or of those of a first state, and of the others. Image generators
+        go through images too: they are among them."""
         first, later = epochs if isinstance(epochs, tuple) else (epochs, epochs)
-        return self.but((name, "epochs", first if "first" in name else later) for name in self.trainings)
+        names = (*self.trainings, *(name for name in self if name == "generator"))
+        return self.but((name, "epochs", first if "first" in name else later) for name in names)

@@ -61,18 +61,20 @@ class ConditionalNorm(nn.Module):
     def forward(self, maps: Tensor, labels_N: Tensor) -> Tensor:
         """The maps, normalised, scaled and shifted."""
         scale, shift = self.scale(labels_N)[:, :, None, None], self.shift(labels_N)[:, :, None, None]
-        normal: Tensor = self.norm(maps)
-        return normal * scale + shift
+        found: Tensor = self.norm(maps) * scale + shift
+        return found
 
 
 class ImageGenerator(nn.Module):
-    """N x Z noise and N classes -> N x channels x H x W in -1 to 1."""
+    """N x Z noise and N classes -> N x channels x H x W in -1 to 1. A class has a map of its own to begin with, and
+    scales and shifts of its own."""
 
     def __init__(self, shape: Shape, classes: int) -> None:
         super().__init__()
         self.shape, self.classes, widths = shape, classes, shape.widths
         high, wide = shape.start
-        self.first = nn.Linear(NOISE, widths[0] * high * wide)
+        self.first = nn.Linear(NOISE, widths[0] * high * wide, bias=False)
+        self.start = nn.Embedding(classes, widths[0] * high * wide)
         self.layers = nn.ModuleList(
             nn.ConvTranspose2d(before, after, 4, 2, 1) for before, after in pairwise([*widths, shape.channels])
         )
@@ -80,7 +82,7 @@ class ImageGenerator(nn.Module):
 
     def forward(self, noise_NZ: Tensor, labels_N: Tensor) -> Tensor:
         """The images."""
-        maps: Tensor = self.first(noise_NZ).view(len(noise_NZ), -1, *self.shape.start)
+        maps: Tensor = (self.first(noise_NZ) + self.start(labels_N)).view(len(noise_NZ), -1, *self.shape.start)
         for norm, layer in zip(self.norms, self.layers, strict=True):
             maps = layer(torch.relu(norm(maps, labels_N)))
         return torch.tanh(maps[:, :, : self.shape.height, : self.shape.width])
@@ -98,8 +100,8 @@ class ImageGenerator(nn.Module):
 
 
 class Critic(nn.Module):
-    """N x channels x H x W -> how real each image is, and scores of its class. It has no batch norm: the penalty on its
-    gradient is for each image alone."""
+    """N x channels x H x W and N classes -> how far each image is a real one of its class. It has no batch norm: the
+    penalty on its gradient is for each image alone."""
 
     def __init__(self, shape: Shape, classes: int) -> None:
         super().__init__()
@@ -109,15 +111,15 @@ class Critic(nn.Module):
         self.layers = nn.ModuleList(
             nn.Conv2d(before, after, 4, 2, 1) for before, after in pairwise([shape.channels, *widths])
         )
-        self.last = nn.Linear(widths[-1] * high * wide, 1 + classes)
+        self.last = nn.Linear(widths[-1] * high * wide, classes)
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """N, and N x K."""
+    def forward(self, pixels: Tensor, labels_N: Tensor) -> Tensor:
+        """N scores: each class has a row of its own in the last layer."""
         maps = F.pad(pixels, self.padding)
         for layer in self.layers:
             maps = F.leaky_relu(layer(maps), LEAKY)
-        found: Tensor = self.last(maps.flatten(1))
-        return found[:, 0], found[:, 1:]
+        found: Tensor = self.last(maps.flatten(1)).gather(1, labels_N[:, None])
+        return found[:, 0]
 
 
 def image_generator(shape: Shape, classes: int) -> ImageGenerator:
@@ -141,8 +143,11 @@ def _fill(module: nn.Module, generator: Generator) -> None:
         weight = module.weight
         inputs = weight[0].numel() if not isinstance(module, nn.ConvTranspose2d) else weight[:, 0].numel() / 4
         weight.copy_(torch.randn(weight.shape, generator=generator) * math.sqrt(2 / inputs))
-        assert module.bias is not None
-        module.bias.zero_()
+        if module.bias is not None:
+            module.bias.zero_()
+    elif isinstance(module, ImageGenerator):  # classes begin as far apart as noise does
+        start = module.start.weight
+        start.copy_(torch.randn(start.shape, generator=generator) * math.sqrt(2))
     elif isinstance(module, ConditionalNorm):
         module.scale.weight.fill_(1)
         module.shift.weight.zero_()

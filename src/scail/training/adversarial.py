@@ -1,4 +1,4 @@
-"""How an image generator is trained: against a critic whose gradient is held at length 1 (WGAN-GP), with a class head.
+"""How an image generator is trained: against a critic whose gradient is held at length 1 (WGAN-GP), class by class.
 
 Shapes: N images of a batch, K classes of the state.
 """
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Generator, Tensor
-from torch.nn import functional as F
 from torch.optim import Adam
 
 from scail.config import Schedule
@@ -25,8 +24,6 @@ from scail.training.task import Interrupted, Progress, Task
 
 PENALTY = 10.0
 """Weight of the penalty on the critic's gradient."""
-CLASSES, GENERATED_CLASSES = 1.0, 0.1
-"""Weights of the classification: of real images for the critic, of generated ones for the generator."""
 BETAS = (0.5, 0.9)
 """Of Adam."""
 STAGE = "generator"
@@ -143,28 +140,27 @@ def _descend(adam: Adam, loss: Tensor) -> float:
 
 
 def critic_loss(critic: Critic, real: Tensor, labels_N: Tensor, generator: ImageGenerator, draw: Generator) -> Tensor:
-    """How real it takes generated images for, less how real it takes real ones for; the penalty; classification."""
+    """How real it takes generated images for, less how real it takes real ones for; and the penalty."""
     with torch.no_grad():
-        made = generator(_noise(real, draw), labels_N)
-    (of_both, classes), count = critic(torch.cat([real, made])), len(real)
-    shares = torch.rand(count, 1, 1, 1, generator=draw).to(real.device)
-    found: Tensor = of_both[count:].mean() - of_both[:count].mean()
-    found = found + PENALTY * gradient_penalty(critic, real + shares * (made - real))
-    return found + CLASSES * F.cross_entropy(classes[:count], labels_N)
+        made = generator(_noise(labels_N, draw), labels_N)
+    of_real, of_made = critic(torch.cat([real, made]), labels_N.repeat(2)).chunk(2)
+    shares = torch.rand(len(real), 1, 1, 1, generator=draw).to(real.device)
+    penalty = gradient_penalty(critic, real + shares * (made - real), labels_N)
+    found: Tensor = of_made.mean() - of_real.mean() + PENALTY * penalty
+    return found
 
 
-def gradient_penalty(critic: Critic, between: Tensor) -> Tensor:
+def gradient_penalty(critic: Critic, between: Tensor, labels_N: Tensor) -> Tensor:
     """How far the lengths of the critic's gradients at these images are from 1, squared."""
     between = between.requires_grad_(True)
-    (slopes,) = torch.autograd.grad(critic(between)[0].sum(), between, create_graph=True)
+    (slopes,) = torch.autograd.grad(critic(between, labels_N).sum(), between, create_graph=True)
     found: Tensor = ((slopes.flatten(1).norm(dim=1) - 1) ** 2).mean()
     return found
 
 
 def generator_loss(critic: Critic, labels_N: Tensor, generator: ImageGenerator, draw: Generator) -> Tensor:
-    """How far the critic takes its images for real, and for images of their classes."""
-    real, classes = critic(generator(_noise(labels_N, draw), labels_N))
-    found: Tensor = GENERATED_CLASSES * F.cross_entropy(classes, labels_N) - real.mean()
+    """How far the critic does not take its images for real ones of their classes."""
+    found: Tensor = -critic(generator(_noise(labels_N, draw), labels_N), labels_N).mean()
     return found
 
 

@@ -13,7 +13,7 @@ from scail.config import Recipe, Schedule, Schedules
 from scail.datasets.dataset import Images
 from scail.networks.image_generator import MOST_SIDE, NOISE, WIDTH, Shape
 from scail.networks.network import Network, extract_features
-from scail.training.adversarial import BETAS, CLASSES, GENERATED_CLASSES, PENALTY, train_generator
+from scail.training.adversarial import BETAS, PENALTY, train_generator
 from scail.training.fine_tune import FineTune
 from scail.training.generators import Generators
 from scail.training.joint import Joint
@@ -85,7 +85,7 @@ class GenerativeReplay(Trainer):
         if state == 0:
             return self.first.settings(state)
         own = {"schedule": self.schedule.record(), "generator": self.generator.record()}
-        sizes = [NOISE, WIDTH, PENALTY, CLASSES, GENERATED_CLASSES, *BETAS]
+        sizes = [NOISE, WIDTH, PENALTY, *BETAS]
         return {"trainer": "generative_replay", "version": 1, "loop": LOOP_VERSION, "sizes": sizes, **own}
 
     @classmethod

@@ -20,7 +20,7 @@ from scail.runtime.seeds import generator_for
 from scail.training.trainer import check_shapes
 
 _ROWS = ("generator_C", "column_C", "recognised_C")
-_OF_CLASSES = (".scale.weight", ".shift.weight")
+_OF_CLASSES = (".start.weight", ".scale.weight", ".shift.weight")
 _MOST_CHANNELS, _MOST_BASE = 16, 1024
 
 
