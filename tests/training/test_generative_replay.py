@@ -9,17 +9,21 @@ import pytest
 import torch
 from torch import nn
 
+from scail.benchmark.configuration import settle
+from scail.benchmark.incremental import Watch, steps_of
+from scail.benchmark.trajectory import trajectories_in
 from scail.config import Schedule
 from scail.config.recipes import quick
 from scail.learner import Rows, train_state
 from scail.networks.image_generator import NOISE, ConditionalNorm, Shape, drawn_pair
 from scail.runtime.seeds import generator_for
 from scail.storage.checkpoint import Checkpoint
+from scail.storage.store import Store
 from scail.training import GenerativeReplay, Interrupted, TrainingDiverged, adversarial, trainer_of
 from scail.training.adversarial import critic_loss, generator_loss, gradient_penalty, train_generator
 from scail.training.generative_replay import check_spread, with_generated
 from scail.training.generators import Generators, recognised_share
-from tests.training.test_trainers import JOINT, SCHEDULE, task_of
+from tests.training.test_trainers import FABRIC, JOINT, SCHEDULE, task_of
 
 MAKE = Schedule(epochs=2, lr=1e-3, batch_size=8, weight_decay=0.0, decay="steps", critic_steps=2)
 TRAINER = GenerativeReplay(JOINT, SCHEDULE, MAKE)
@@ -222,6 +226,31 @@ def test_one_that_was_killed_goes_on_from_what_was_saved_last(states, tmp_path, 
     other = replace(kept, images=task.images.repeat(1, 3, 1, 1))
     with pytest.raises(ValueError, match="not the checkpoint of this training"):
         train_generator(other.images, other.labels, Shape(3, 8, 8), MAKE, other)
+
+
+def test_a_run_that_is_stopped_while_a_generator_learns_goes_on_to_the_bit(tiny, tmp_path):
+    make = replace(MAKE, epochs=3, batch_size=16)
+    experiment = tiny.but(methods=("generative_replay",), classes=4, states=2, memory=8, generator_schedule=make)
+    (trajectory,) = (one for one in trajectories_in(settle(experiment)) if one.trainer == "generative_replay")
+    stopping, notes = [], []
+
+    def watch(state, progress):
+        if state.index == 1 and progress.unit == "generator step":
+            stopping.append(progress.epoch)
+
+    stopped = Watch(lambda state, text: notes.append(text), watch, lambda: len(stopping) == 4)
+    store = Store(tmp_path / "stopped")
+    with pytest.raises(Interrupted):
+        list(steps_of(trajectory, store, FABRIC, stopped))
+    assert stopping == [1, 2, 3, 4] and len([*(store.root / "unfinished").iterdir()]) == 1
+    again = list(steps_of(trajectory, store, FABRIC, replace(stopped, stop_asked=lambda: False)))
+    assert stopping == [*range(1, 10)] and notes.count("training") == 2  # networks were not trained again
+    whole = list(steps_of(trajectory, Store(tmp_path / "whole"), FABRIC, Watch()))
+    for one, other in zip(again, whole, strict=True):
+        assert one.learned.carried.keys() == other.learned.carried.keys()
+        assert all(torch.equal(value, other.learned.carried[n]) for n, value in one.learned.carried.items())
+        assert torch.equal(one.learned.evidence.weight_CD, other.learned.evidence.weight_CD)
+    assert not [*(store.root / "unfinished").iterdir()]
 
 
 def test_a_loss_that_is_no_number_and_a_collapse_are_told(states):
