@@ -161,6 +161,12 @@ def test_what_is_counted_as_cost_follows_from_the_method(measured, tiny):
     models = weights + 3 * norms * 4 + 6 * 8 + rows + inner  # a byte a weight; each model's norms; each class's rows
     assert cost["m2kd", "herding"]["bytes_kept"] == ft["bytes_kept"] + models + inner
     assert cost["m2kd", "herding"]["parameters"] == ft["parameters"]
+    weights = 64 * 128 + 2 * 128 + 16 * (32 * 16 + 16 * 1) + 2 * 2 * (32 + 16)  # two bytes each
+    others = 4 * (16 + 1 + 2 * (32 + 16)) + 2 * 8  # biases and statistics
+    of_classes = 6 * (8 + 8 + 4)
+    made_up = 3 * (2 * weights + others) + of_classes + 4 * 8
+    assert cost["generative_replay", "herding"]["bytes_kept"] == ft["bytes_kept"] + made_up
+    assert cost["generative_replay", "herding"]["parameters"] == ft["parameters"]
     decoder = (130 + 1) * 140 + (140 + 1) * 64
     assert cost["fearnet", None]["bytes_kept"] == 4 * (4 * (130 + 130 * 130) + decoder)
     recent = 2 * 20 * (64 + 1)

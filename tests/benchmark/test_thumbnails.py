@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from scail.benchmark.thumbnails import sheet_of, thumbnails_of_a_class
+from scail.benchmark.thumbnails import generated_sheet, sheet_of, thumbnails_of_a_class
 
 
 def pixels(sheet):
@@ -43,3 +43,21 @@ def test_thumbnails_stay_bounded_whatever_the_number_of_classes():
         assert thumbnails_of_a_class(classes) * classes <= 2000
     rows = [torch.arange(50) for _ in range(3)]
     assert sheet_of(torch.zeros(50, 1, 8, 8, dtype=torch.uint8), rows, num_classes=3).columns == 10
+
+
+def test_generated_images_stand_beside_real_ones_of_their_class():
+    images = torch.arange(6, dtype=torch.uint8)[:, None, None, None].expand(6, 1, 8, 8).contiguous() * 40
+    asked = []
+
+    def made_up(counts):
+        asked.append(counts)
+        labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+        return (201 + labels).to(torch.uint8)[:, None, None, None].expand(-1, 1, 8, 8), labels
+
+    real = [torch.tensor([5, 2]), torch.tensor([1])]  # of classes 3 and 4; the second one has one image
+    sheet = generated_sheet(images, real, made_up, range(3, 5), num_classes=1000)
+    assert asked == [[0, 0, 0, 2, 2]]
+    assert (sheet.rows, sheet.columns, sheet.real) == (2, 4, 2)
+    corners = pixels(sheet)[::8, ::8].tolist()
+    assert corners == [[200, 80, 204, 204], [40, 0, 205, 205]]
+    assert generated_sheet(images, real, made_up, range(3, 5), num_classes=5000) is None

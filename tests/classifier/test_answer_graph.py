@@ -40,7 +40,7 @@ def close(found, clf, images):
 
 
 TRAINED = ["scail", "icarl", "icarl_duet", "bic", "deesil", "e2e", "lucir", "podnet", "der", "packnet", "progressive"]
-TRAINED += ["m2kd", "fearnet"]
+TRAINED += ["m2kd", "fearnet", "generative_replay"]
 LONG = [pytest.param(name, marks=pytest.mark.soak) for name in ("der_pruned", "growing_brain")]
 
 

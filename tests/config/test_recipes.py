@@ -41,6 +41,8 @@ LARGE = {
     "packnet_retraining": (10, 0.001, 32, 5e-4, "steps", 10, None, (5,)),
     "progressive": (100, 0.1, 256, 1e-4, "plateau", 10, 10, ()),
     "growing_brain": (35, 0.1, 256, 1e-4, "plateau", 10, 5, ()),
+    "generative_replay": (60, 0.2, 128, 1e-5, "steps", 5, None, (20, 30, 40, 50)),
+    "generator": (1_000_000, 2e-4, 32, 0.0, "cosine", 10, None, ()),
 }
 SMALL = {
     "first": (300, 0.1, 128, 5e-4, "plateau", 10, 60, ()),
@@ -66,6 +68,8 @@ SMALL = {
     "packnet_retraining": (10, 0.001, 32, 5e-4, "steps", 10, None, (5,)),
     "progressive": (300, 0.1, 128, 5e-4, "plateau", 10, 60, ()),
     "growing_brain": (60, 0.1, 128, 5e-4, "plateau", 10, 15, ()),
+    "generative_replay": (70, 0.1, 128, 2e-3, "steps", 5, None, (49, 63)),
+    "generator": (6400, 1e-3, 64, 0.0, "steps", 10, None, ()),
 }
 BIC = {
     "bic_first": (250, 0.1, 128, 2e-4, "steps", 10, None, (100, 150, 200)),

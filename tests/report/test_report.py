@@ -24,6 +24,8 @@ from scail.report.runs import read_report_run, read_runs
 from scail.report.table import table_of
 from scail.report.tabular import Cell, Tabular, to_csv, to_html, to_latex, to_markdown
 from scail.report.write import tables_of, unfinished
+from scail.results.own_files import clear
+from scail.results.run_directory import RunDirectory, Sheet
 from tests.report.report_runs import make_run
 
 
@@ -315,6 +317,24 @@ class TestPage:
             page = (tmp_path / f"page{there}" / "report.html").read_text(encoding="utf-8")
             assert end.value.code == 0 and (said in page) == there == (held.decode() in page)
             assert ("It holds no pictures of images that were learned." in page) != there
+
+    def test_generated_images_are_on_the_page_and_in_the_runs_folder(self, tmp_path):
+        run = make_run(tmp_path / "run")
+        (run / "memory.jsonl").write_text("")
+        folder, where = RunDirectory(run), {"trainer": "fine_tune", "select": "herding", "memory": 20, "state": 0}
+        sheet = Sheet(b"made up", "png", 2, 6, 8, real=3)
+        folder.add_memory({**where, "kept": [[10, 2]], "recognised": [50.0, 99.0]}, None, sheet)
+        assert (run / "generated" / "fine_tune-herding" / "state_0.png").read_bytes() == b"made up"
+        comparisons = compare(read_runs([run]))
+        (mine,) = page_data(comparisons)["runs"][0]["exemplars"]
+        assert mine["recognised"] == {0: [50.0, 99.0]} and mine["sheets"] == {}
+        assert mine["generated"][0]["real"] == 3
+        assert mine["generated"][0]["src"].endswith(base64.b64encode(b"made up").decode())
+        assert "It holds small pictures" in write_page(comparisons)
+        without = page_data(comparisons, thumbnails=False)["runs"][0]["exemplars"][0]
+        assert without["generated"] == {}
+        clear(run, logs=True)
+        assert not (run / "generated").exists()
 
     def test_tables_never_overwrite_each_other(self, tmp_path):
         for n, value in enumerate(("a/b", "a-b")):

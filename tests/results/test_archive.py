@@ -317,7 +317,7 @@ class TestArchive:
 
     def test_files_of_0_1_are_read_with_the_schedules_that_trainers_had_then(self):
         later = ("replay", "from_memory", "lucir", "wa", "podnet", "threshold_moving", "der", "m2kd", "fearnet")
-        later += ("der_pruned", "packnet", "progressive", "growing_brain", "lwf_softmax")
+        later += ("der_pruned", "packnet", "progressive", "growing_brain", "lwf_softmax", "generative_replay")
         then = {name: trainer for name, trainer in TRAINERS.items() if not trainer.frozen and name not in later}
         used = {name: Contribution({}, []).used_by(name) for name in then}
         assert used == {name: schedule_names(trainer.schedules) for name, trainer in then.items()}

@@ -19,6 +19,7 @@ from scail.config import Experiment, Schedule
 from scail.config.recipes import quick
 from scail.datasets import load_dataset
 from scail.datasets.images.batches import Augmentation
+from scail.learner import Rows, train_state
 from scail.networks.channels import Masked
 from scail.networks.columns import with_column
 from scail.networks.cosine_linear import CosineLinear
@@ -30,7 +31,7 @@ from scail.runtime.devices import fabric_of, joined
 from scail.runtime.ranks import Ranks, RanksDiffer, Told
 from scail.runtime.seeds import generator_for
 from scail.storage.store import Store
-from scail.training import Fearnet, Frozen, Joint, Task
+from scail.training import Fearnet, Frozen, GenerativeReplay, Joint, Task
 from scail.training.apart import new_classes_loss
 from scail.training.bic import bias_aware_loss
 from scail.training.der import WithAuxiliary, expanded_loss
@@ -153,6 +154,18 @@ def memories_of(fabric: Any, ranks: Ranks) -> dict[str, Tensor]:
     return previous.state_dict()
 
 
+def generated_for(fabric: Any, ranks: Ranks) -> dict[str, Tensor]:
+    """Generative replay after two states: the second one trains on images that rank 0 makes up, and sends."""
+    short = Schedule(epochs=2, lr=1e-3, batch_size=16, decay="steps", critic_steps=2)
+    trainer = GenerativeReplay(Joint("mlp", SCHEDULE), SCHEDULE, short)
+    first = Task(0, images_of(34), torch.arange(2).repeat(17), 2, None, Augmentation(1), 7, fabric, ranks=ranks)
+    rows = torch.arange(34)
+    trained = train_state(trainer, first, Rows(rows, rows[:0]))
+    carried = ranks.decided(lambda: {n: t + ranks.rank for n, t in trainer.complete(trained, first).items()})
+    second = replace(first, state=1, labels=torch.full((34,), 2), num_classes=3, past_classes=2, carried=carried)
+    return trainer.train(replace(second, previous=trained.network)).state_dict()
+
+
 def with_auxiliary(classes: int, seed: int) -> Network:
     """With a layer that only a loss uses."""
     network = create_network("mlp", 1, classes, generator_for(seed, "network"))
@@ -178,6 +191,7 @@ def main(out: Path, count: int) -> None:
         found["micro"] = trained(fabric, ranks, "cross_entropy", plain_network(4), replace(SCHEDULE, micro_batch=2))
         found["summed"] = trained(fabric, ranks, "cross_entropy", with_batch_norm(), SUMMED)
         found["fearnet"] = memories_of(fabric, ranks)
+        found["generated"] = generated_for(fabric, ranks)
         found["features"] = {n: extract_features(with_batch_norm(), images_of(n), ranks) for n in (0, 1, 300, 1500)}
         found["any"] = (ranks.any(ranks.rank == 1), ranks.any(False))
         found["gathered"] = ranks.gathered(ranks.rank * 10)

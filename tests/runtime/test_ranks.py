@@ -113,7 +113,7 @@ def test_gradients_are_those_of_the_whole_batch_for_every_loss(found, loss):
             assert (value - begin[name]).abs().max() > 1e-2  # it was trained
 
 
-@pytest.mark.parametrize("what", [*LOSSES, "batch_norm", "statistics", "micro", "summed", "fearnet"])
+@pytest.mark.parametrize("what", [*LOSSES, "batch_norm", "statistics", "micro", "summed", "fearnet", "generated"])
 def test_all_ranks_hold_the_same_network(found, what):
     """Weights and running statistics, to the bit."""
     for other in found[1:]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -227,6 +228,9 @@ class _Walk:
         if state.index == 0 and trainer.completes_by_memory:
             made_from |= {"memory": asked_memory(self.trajectory)}
 
+        unfinished = self.store.checkpoint(key_of(made_from))
+        task = replace(task, checkpoint=unfinished, report=partial(self.watch.progress, state))
+
         def make() -> Entry:
             name = self.trajectory.configuration.dataset.name
             facts = {"made_from": made_from, "dataset": name, "state": state.index, "kind": "completion"}
@@ -235,6 +239,8 @@ class _Walk:
             return Entry(tensors, facts | {"seconds": time.perf_counter() - began})
 
         entry = self.store.find_or_make(key_of(made_from), make, self._damaged(state), self._waiting(state))
+        with contextlib.suppress(OSError):  # a read-only store can be read
+            unfinished.remove()
         self._took(state, entry)
         return entry.tensors
 

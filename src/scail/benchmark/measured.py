@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from scail.benchmark.configuration import provenance_of
 from scail.benchmark.cost import Costs
 from scail.benchmark.incremental import Step, Watch, steps_of
 from scail.benchmark.rehearsal import Rehearsal
-from scail.benchmark.thumbnails import sheet_of
+from scail.benchmark.thumbnails import generated_sheet, sheet_of
 from scail.benchmark.trajectory import Trajectory
 from scail.datasets.dataset import fingerprint_of
 from scail.results.row import Row
@@ -26,6 +27,7 @@ from scail.runtime.devices import fabric_of
 from scail.runtime.ranks import ALONE, Ranks
 from scail.storage.entry import Entry, key_of
 from scail.storage.store import Store
+from scail.training.generators import Generators, recognised_share
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -44,6 +46,8 @@ class Measured:
     """How many exemplars each class has, as runs of (exemplars, classes); None: no memory."""
     sheet: Sheet | None = None
     """Thumbnails of the new classes' exemplars."""
+    generated: Sheet | None = None
+    """Thumbnails of images that are made up of the new classes, beside real ones."""
     timing: dict[str, Any] | None = None
 
 
@@ -148,6 +152,7 @@ def _measure(
                 correct_by_state=correct,
                 images_by_state=images,
                 task_given=evaluation.task_given_accuracy(scores, labels, evidence.first_state_C),
+                generated_top1=recognised_share(learned.carried),
                 cost=cost,
                 **on_learning,
             )
@@ -168,13 +173,22 @@ def _where(trajectory: Trajectory, step: Step) -> dict[str, Any]:
     return {"trainer": trainer, "select": select, "memory": memory, "state": step.state.index}
 
 
-def _memory_of(trajectory: Trajectory, step: Step) -> tuple[dict[str, Any] | None, Sheet | None]:
-    """How many exemplars each class has after the state, and small pictures of those of the new classes."""
-    if trajectory.memory == 0:
-        return None, None
+def _memory_of(trajectory: Trajectory, step: Step) -> tuple[dict[str, Any] | None, Sheet | None, Sheet | None]:
+    """How many exemplars each class has after the state, and small pictures: of those of the new classes, and of images
+    that are made up of them."""
+    dataset, carried = trajectory.configuration.dataset, step.learned.carried
+    generators = Generators.carried_in(carried)
+    if trajectory.memory == 0 and generators is None:
+        return None, None, None
     exemplars = step.learned.memory.exemplars
     kept = [[count, len(list(classes))] for count, classes in groupby(map(len, exemplars))]
-    new = exemplars[step.state.past_classes :]
-    dataset = trajectory.configuration.dataset
-    sheet = sheet_of(dataset.train.images, new, len(dataset.class_names))
-    return _where(trajectory, step) | {"kept": kept}, sheet
+    new, classes = range(step.state.past_classes, step.state.num_classes), len(dataset.class_names)
+    record = _where(trajectory, step) | {"kept": kept}
+    sheet = sheet_of(dataset.train.images, exemplars[new.start :], classes)
+    if generators is None:
+        return record, sheet, None
+    real = [step.state.train_indices[step.state.train_labels == label] for label in new]
+    seed = trajectory.configuration.experiment.seed
+    made = generated_sheet(dataset.train.images, real, partial(generators.drawn, seed=seed), new, classes)
+    record["recognised"] = [round(100 * share, 1) for share in generators.recognised_C[new.start :].tolist()]
+    return record, sheet, made

@@ -235,7 +235,7 @@ def _write(folder: RunDirectory, measured: Measured) -> None:
     """What one state of a trajectory gave, into a run directory."""
     folder.add(measured.rows, measured.weights, measured.confusion)
     if measured.memory is not None:
-        folder.add_memory(measured.memory, measured.sheet)
+        folder.add_memory(measured.memory, measured.sheet, measured.generated)
     if measured.timing is not None:
         folder.add_timing(measured.timing)
 

@@ -1,4 +1,4 @@
-"""Small pictures of exemplars: one sheet per state, a row per new class, best first.
+"""Small pictures of exemplars, and of generated images: one sheet per state, a row per new class, best first.
 
 Classes only ever keep a prefix of what they had, so the sheet of a class's own state serves all later states.
 """
@@ -6,7 +6,8 @@ Classes only ever keep a prefix of what they had, so the sheet of a class's own 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -37,15 +38,39 @@ def sheet_of(images: Images, exemplars: Sequence[Tensor], num_classes: int) -> S
     if columns == 0:
         return None
     chosen = [rows[:columns] for rows in exemplars]
-    places = torch.cat([n * columns + torch.arange(len(rows)) for n, rows in enumerate(chosen)])
-    small = torch.cat([_shrink(batch) for batch in centre_batches(images[torch.cat(chosen)], 64)])
-    channels, side = small.shape[1], small.shape[2]
-    sheet = torch.zeros(len(chosen) * columns, channels, side, side, dtype=torch.uint8)
-    sheet[places] = small
+    return _sheet([_small(images[torch.cat(chosen)]).split([len(rows) for rows in chosen])], [columns])
+
+
+def generated_sheet(
+    images: Images, real: Sequence[Tensor], made_up: Callable[[Sequence[int]], tuple[Tensor, Tensor]],
+    classes: range, num_classes: int,
+) -> Sheet | None:  # fmt: skip
+    """For each of these classes real images (rows of `images`), and beside them as many that are made up."""
+    columns = thumbnails_of_a_class(num_classes)
+    if columns == 0:
+        return None
+    made, _ = made_up([columns if label in classes else 0 for label in range(classes.stop)])
+    shown = [rows[:columns] for rows in real]
+    groups = [_small(images[torch.cat(shown)]).split([len(rows) for rows in shown]), _small(made).split(columns)]
+    return replace(_sheet(groups, [columns, columns]), real=columns)
+
+
+def _sheet(groups: Sequence[Sequence[Tensor]], columns: Sequence[int]) -> Sheet:
+    """Small images of each class in its row, one group beside the other, each with so many columns."""
+    (channels, side), rows, wide = groups[0][0].shape[1:3], len(groups[0]), sum(columns)
+    sheet = torch.zeros(rows, wide, channels, side, side, dtype=torch.uint8)
+    start = 0
+    for group, width in zip(groups, columns, strict=True):
+        for row, small in enumerate(group):
+            sheet[row, start : start + len(small)] = small
+        start += width
     # (rows, columns, channels, y, x) -> (rows, y, columns, x, channels)
-    pixels = sheet.reshape(len(chosen), columns, channels, side, side).permute(0, 3, 1, 4, 2)
-    pixels = pixels.reshape(len(chosen) * side, columns * side, channels)
-    return Sheet(*_encode(pixels), len(chosen), columns, side)
+    pixels = sheet.permute(0, 3, 1, 4, 2).reshape(rows * side, wide * side, channels)
+    return Sheet(*_encode(pixels), rows, wide, side)
+
+
+def _small(images: Images) -> Tensor:
+    return torch.cat([_shrink(batch) for batch in centre_batches(images, 64)])
 
 
 def _shrink(batch: Tensor) -> Tensor:

@@ -165,7 +165,10 @@ class Trajectory:
     def epochs(self) -> tuple[int, ...]:
         """Epochs of each state, at most."""
         each = zip(self.states, self.counts, strict=True)
-        return tuple(self.training_at(s.index).epochs(s.index, sum(of)) for s, of in each)
+        return tuple(
+            trainer.epochs(s.index, trainer.epoch_images(s.index, of, s.past_classes))
+            for trainer, s, of in ((self.training_at(s.index), s, of) for s, of in each)
+        )
 
     @cached_property
     def passes(self) -> tuple[int, ...]:

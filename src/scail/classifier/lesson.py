@@ -27,6 +27,7 @@ from scail.runtime.seeds import generator_for
 from scail.storage.checkpoint import Checkpoint
 from scail.storage.entry import key_of
 from scail.training import Progress, Task, Trained, Trainer
+from scail.training.generators import recognised_share
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -143,6 +144,8 @@ def next_state(model: Model | None, settings: Settings, lesson: Lesson, where: C
     losses = list[float]()
     trained = train_state(trainer, replace(task, report=_noting(losses, task.report)), rows)
     carried = trainer.complete(trained, task)
+    if (share := recognised_share(carried)) is not None:
+        where.say(f"of generated images {share:.0f} % are recognised")
     before, aside = _moved(model.learned, by=new) if model else None, trainer.set_aside(task)
     learned = remember(trained, before, settings.select or "random", task.budget, task.seed, carried, aside)
     assert isinstance(task.images, Tensor)

@@ -87,7 +87,7 @@ class Display:
             self._recent[number].append((time.monotonic(), self._done[number]))
             if progress.loss is not None:
                 self._loss[number] = progress.loss
-            epoch = f"epoch {min(progress.epoch + 1, progress.epochs)}/{progress.epochs}"
+            epoch = f"{progress.unit} {min(progress.epoch + 1, progress.epochs)}/{progress.epochs}"
             self._show(
                 number,
                 f"{where} of 0..{states - 1}, {epoch}" if states > 1 else epoch,
@@ -103,6 +103,11 @@ class Display:
                 f"{of.title}: {where}: {row.classes} classes, {row.label} top-1 {row.top1:.1f} %, "
                 f"top-5 {row.top5:.1f} %"
                 + (f", training loss {loss:.3f}" if loss is not None else "")
+                + (
+                    f", {row.generated_top1:.0f} % of generated images recognised"
+                    if row.generated_top1 is not None
+                    else ""
+                )
                 + f" ({took:.1f} s)"
             )
 

@@ -167,12 +167,12 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     podnet-classifier: PODNet's last step. threshold-moving: this method. der, der-classifier: DER, and its last step.
     m2kd, m2kd-pruned: M2KD, and its second step. fearnet-base, fearnet-sleep: FearNet's memory in state 0, and later.
     der-pruned: DER^pruned. packnet, packnet-retraining: PackNet, and what follows its pruning. progressive,
-    growing-brain: these methods.
+    growing-brain, generative-replay: these methods. generator: its image generators.
     WHAT is what to change. Numbers: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience,
     weight_decay_states, micro_batch, passes, window, gain. Yes or no: divide_by_state, sum_micro_batches.
     backbone_rate: 0.1 lets all but the linear layer learn at a tenth of the rate; features then move less.
     milestones: epochs with a plus between, as 30+60. distillation: weights of its terms, as 1+3.
-    pruned: the share that PackNet gives up after each state.
+    pruned: the share that PackNet gives up after each state. critic_steps: of an image generator.
     decay: plateau, steps, cosine or settle. settle ends when the loss no longer falls. optimizer: sgd or adam."""
     keep_past_rows: bool = False
     """Fine tuning: past classes keep their rows of the linear layer, a row being the weights of one class.

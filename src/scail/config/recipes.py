@@ -28,12 +28,15 @@ PAPER_DATA: dict[str, tuple[int, int, int]] = {
 """The paper's data sets: classes, training images, test images."""
 
 
-def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: int = 32) -> Schedules:
+def settling(
+    epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: int = 32, generated: int = 64_000
+) -> Schedules:
     """Every training at its own rate until its loss stops falling, within the same limits for all of them.
 
     So each fits what it is given, exemplars included, on ten images or on ten thousand. No rate is divided by the
     number of the state: a layer that is drawn anew has as much to learn in the last state as in the first. A loss with
     distillation in it does not fall to zero, so what is still to be gained is a smaller share of it: `teacher_gain`.
+    `generated`: how many real images an image generator is shown.
     """
     first = Schedule(
         epochs=epochs, passes=passes, lr=0.1, batch_size=batch_size, decay="settle", patience=4, gain=0.03, window=2000
@@ -61,6 +64,15 @@ def settling(epochs: int, passes: int, teacher_gain: float = 0.01, batch_size: i
         packnet_retraining=replace(first, lr=0.01),
         progressive=first,
         growing_brain=first,
+        generative_replay=first,
+        generator=_generator(generated),
+    )
+
+
+def _generator(passes: int) -> Schedule:
+    """An image generator's: so many real images, however few there are. Adam has no momentum to set."""
+    return Schedule(
+        epochs=5000, passes=passes, lr=1e-3, batch_size=32, weight_decay=0.0, decay="cosine", critic_steps=2
     )
 
 
@@ -83,6 +95,8 @@ def cifar100_cpu(dataset: str = "cifar100") -> Experiment:
     """The paper's CIFAR-100 as far as two cores go: a small ResNet, 200 images a class, the memory in proportion."""
     base = quick(dataset)
     schedules = settling(epochs=100, passes=1_000_000, teacher_gain=0.003)
+    # With generated images every class has as many as a new one: in a tenth state ten times as many as in the first.
+    schedules = schedules.but([("generative_replay", "passes", 200_000)])
     recipe = replace(base.recipe, name="cifar100-cpu", network="resnet8-half", schedules=schedules)
     return replace(base, recipe=recipe, data=DataSettings(images_per_class=200))
 
@@ -120,6 +134,8 @@ def split_mnist(dataset: str = "mnist") -> Experiment:
         packnet_retraining=replace(first, epochs=10, lr=0.01),
         progressive=first,
         growing_brain=replace(first, epochs=10),
+        generative_replay=replace(first, epochs=10),
+        generator=_generator(64_000),
     )
     recipe = Recipe(name="split-mnist", network="mlp", padding=0, schedules=schedules)
     stream = StreamSettings(states=5, class_order="given")
@@ -156,6 +172,8 @@ def pretrained(dataset: str = "cifar100") -> Experiment:
         packnet_retraining=replace(first, lr=0.001),
         progressive=first,
         growing_brain=first,
+        generative_replay=first,
+        generator=_generator(64_000),
     )
     small = dataset in SMALL_IMAGES
     network, _, _ = PRETRAINED_NETWORK.partition("@")
@@ -289,6 +307,17 @@ def _field_large() -> dict[str, Schedule]:
         **_memories(epochs=1000, batch_size=450),
         "der_pruned": replace(der, epochs=200, batch_size=256, milestones=(60, 120, 160), distillation=(1.75,)),
         **_packnet(),
+        # For 64 pixels: 20,000 steps of the generator, five of the critic each, for all classes of a state.
+        "generative_replay": Schedule(
+            epochs=60,
+            lr=0.2,
+            batch_size=128,
+            weight_decay=1e-5,
+            decay="steps",
+            divide_by=5,
+            milestones=(20, 30, 40, 50),
+        ),
+        "generator": replace(_generator(3_200_000), epochs=1_000_000, lr=2e-4, critic_steps=5),
     }
 
 
@@ -321,6 +350,11 @@ def _field_small() -> dict[str, Schedule]:
         **_memories(epochs=1000, batch_size=450),
         "der_pruned": replace(der, epochs=170, milestones=(100, 120)),
         **_packnet(),
+        # 10,000 steps of the generator, five of the critic each, for each class.
+        "generative_replay": Schedule(
+            epochs=70, lr=0.1, batch_size=128, weight_decay=2e-3, decay="steps", divide_by=5, milestones=(49, 63)
+        ),
+        "generator": replace(_generator(0), epochs=6400, batch_size=64, decay="steps", critic_steps=5),
     }
 
 
@@ -358,6 +392,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     rates |= {"threshold_moving": 0.1}
     rates |= {"der": 0.1, "der_classifier": 0.1, "der_pruned": 0.1, "packnet": 0.01, "packnet_retraining": 0.01}
     rates |= {"progressive": 0.1, "growing_brain": 0.1, "m2kd": 0.1, "m2kd_pruned": 0.01}
+    rates |= {"generative_replay": 0.05}
     schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
     if not small:
         schedules = schedules.but((name, "weight_decay", 1e-4) for name in rates if name != "distill")

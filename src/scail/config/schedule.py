@@ -59,6 +59,8 @@ class Schedule:
 
     pruned: float | None = None
     """PackNet: the share of the weights that a state has trained which it gives up again; None: its own."""
+    critic_steps: int = 5
+    """Image generators: steps of the critic for each step of the generator."""
 
     optimizer: Optimizer = "sgd"
     """sgd; or adam, whose first beta is `momentum` and whose second one is 0.999."""
@@ -101,6 +103,8 @@ class Schedule:
             raise ValueError(f"optimizer is {self.optimizer!r}, expected one of {', '.join(OPTIMIZERS)}")
         if self.pruned is not None and not 0 <= self.pruned < 1:
             raise ValueError(f"pruned is {self.pruned}, expected a share from 0 to below 1, as 0.75")
+        if self.critic_steps < 1:
+            raise ValueError(f"critic steps is {self.critic_steps}, expected 1 or more")
 
     def most_epochs(self, images: int) -> int:
         """How many epochs a training on so many images takes at most: one, where already that is too much.
@@ -134,7 +138,7 @@ class Schedule:
 
 _LATER: dict[str, Any] = {
     "passes": 0, "gain": 0.0, "window": 0, "micro_batch": 0, "sum_micro_batches": False, "backbone_rate": 1.0,
-    "distillation": (), "pruned": None, "optimizer": "sgd",
+    "distillation": (), "pruned": None, "critic_steps": 5, "optimizer": "sgd",
 }  # fmt: skip
 """Values that schedules did not have in version 0.1, with what a record means that does not name them."""
 
@@ -162,9 +166,11 @@ class Schedules(Mapping[str, Schedule]):
 
     @property
     def trainings(self) -> tuple[str, ...]:
-        """Those that go through images. One named `..._correction` goes through stored scores only, FearNet's through
-        features: neither other epochs and batches nor the number of devices concern them."""
-        return tuple(name for name in self if not name.endswith(("correction", "fearnet_base", "fearnet_sleep")))
+        """Those of networks, on images. One named `..._correction` goes through stored scores only, FearNet's through
+        features, and an image generator is trained beside: neither other batches nor the number of devices concern
+        them."""
+        beside = ("correction", "fearnet_base", "fearnet_sleep", "generator")
+        return tuple(name for name in self if not name.endswith(beside))
 
     def but(self, changed: Iterable[tuple[str, str, Any]]) -> Schedules:
         """The same with other numbers: (name of the schedule, which number, its value); None leaves it as it is.
@@ -194,6 +200,8 @@ class Schedules(Mapping[str, Schedule]):
         return self.but(of)
 
     def with_epochs(self, epochs: int | tuple[int, int] | None) -> Schedules:
-        """Other numbers of epochs: of every training; or of those of a first state, and of the others."""
+        """Other numbers of epochs: of every training; or of those of a first state, and of the others. Image generators
+        go through images too: they are among them."""
         first, later = epochs if isinstance(epochs, tuple) else (epochs, epochs)
-        return self.but((name, "epochs", first if "first" in name else later) for name in self.trainings)
+        names = (*self.trainings, *(name for name in self if name == "generator"))
+        return self.but((name, "epochs", first if "first" in name else later) for name in names)

@@ -156,6 +156,10 @@ METHODS: dict[str, Method] = {
         "FearNet", "frozen network; recent features as they are, older ones dreamt up again; a gate between",
         heads.ft, "fearnet", without_memory=True, in_paper=False,
     ),
+    "generative_replay": Method(
+        "generative replay", "trained on exemplars, and on images of past classes that generators make up",
+        heads.ft, "generative_replay", "herding", in_paper=False,
+    ),
     "deesil": Method(
         "DeeSIL", "frozen network, a linear SVM for each class", heads.svm, "frozen_svm", "random",
         carried=("svm_weight", "svm_bias"),

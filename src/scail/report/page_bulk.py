@@ -29,17 +29,28 @@ class Room:
 
 
 def exemplars(run: FinishedRun, room: Room) -> list[dict[str, Any]]:
-    """Per trajectory, exemplars of each class after each state, and thumbnails where they fit in."""
+    """Per trajectory, exemplars of each class after each state, and thumbnails where they fit in; of generated images,
+    too."""
     found = []
     for title, records in by_trajectory(run.memory).items():
-        files = {record["state"]: record["sheet"] for record in records if record.get("sheet")}
-        sheets = {state: _picture(run, sheet, room.pictures) for state, sheet in files.items()}
-        size = sum(len(sheet["src"]) for sheet in sheets.values() if sheet)
-        shown = bool(sheets) and size <= room.pictures
-        room.pictures -= size if shown else 0
-        entry = {"title": title, "kept": [record["kept"] for record in records], "leftOut": bool(sheets) and not shown}
-        found.append(entry | {"sheets": {s: sheet for s, sheet in sheets.items() if sheet} if shown else {}})
+        sheets, left_out = _sheets(run, records, "sheet", room)
+        generated, not_shown = _sheets(run, records, "generated", room)
+        entry = {"title": title, "kept": [record["kept"] for record in records], "leftOut": left_out or not_shown}
+        entry |= {"sheets": sheets, "generated": generated}
+        found.append(entry | {"recognised": {r["state"]: r["recognised"] for r in records if "recognised" in r}})
     return found
+
+
+def _sheets(
+    run: FinishedRun, records: Sequence[Mapping[str, Any]], name: str, room: Room
+) -> tuple[dict[int, dict[str, Any]], bool]:
+    """The pictures of each state, and whether there are some and no room for them."""
+    files = {record["state"]: record[name] for record in records if record.get(name)}
+    sheets = {state: _picture(run, sheet, room.pictures) for state, sheet in files.items()}
+    size = sum(len(sheet["src"]) for sheet in sheets.values() if sheet)
+    shown = bool(sheets) and size <= room.pictures
+    room.pictures -= size if shown else 0
+    return {s: sheet for s, sheet in sheets.items() if sheet} if shown else {}, bool(sheets) and not shown
 
 
 def _picture(run: FinishedRun, sheet: Mapping[str, Any], room: int) -> dict[str, Any] | None:

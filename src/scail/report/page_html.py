@@ -60,7 +60,7 @@ def write_page(comparisons: Sequence[Comparison], notes: Sequence[str] = (), thu
 
 def _pictures(data: Mapping[str, Any]) -> str:
     """Whoever passes the page on must know whether the images that were learned are in it."""
-    if any(one["sheets"] for run in data["runs"] for one in run["exemplars"]):
+    if any(one["sheets"] or one["generated"] for run in data["runs"] for one in run["exemplars"]):
         return (
             "It holds small pictures of images that were learned, under Memory. "
             "<code>scail report --no-thumbnails</code> writes it without them."

@@ -22,6 +22,7 @@ FIGURES = (
 _BELOW: dict[str, tuple[str, ...]] = {
     "confusion": (r"[\w.+-]+\.npz",),
     "exemplars": (r"[\w.+-]+/state_\d+\.(png|jpg)",),
+    "generated": (r"[\w.+-]+/state_\d+\.(png|jpg)",),
     "figures": (
         rf"([\w.-]+/)?({'|'.join(FIGURES)})\.(pdf|svg|png)",
         r"([\w.-]+-)?against-(memory|states)-[zb]\d+\.(pdf|svg|png)",

@@ -55,6 +55,9 @@ class Row:
     """All test images, by the state in which their class was new."""
     task_given: float | None = None
     """Top-1 where the state of each image's class is given, and only its classes compete. None: not recorded."""
+    generated_top1: float | None = None
+    """Percent of the images that its generators make up which the network recognised in the state in which their class
+    was new; over all classes so far. None: nothing is generated."""
     cost: dict[str, int] | None = None
     """What the method costs in this state: the names of `COSTS`."""
 

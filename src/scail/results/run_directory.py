@@ -2,7 +2,7 @@
 
 A run directory holds `config.json` (the whole configuration), `results.jsonl` (the lines), `classes.jsonl` (test images
 of each class, and how many are right), `weights.jsonl` (ranked weights of each trajectory), `memory.jsonl` and
-`exemplars/` (how many exemplars each class has, and thumbnails),
+`exemplars/` (how many exemplars each class has, and thumbnails), `generated/` (thumbnails of generated images),
 `timing.jsonl`, `confusion/` (a matrix per state), `summary.json`, `table.md`, `figures/` and `report.html`.
 """
 
@@ -42,6 +42,8 @@ class Sheet:
     rows: int
     columns: int
     side: int
+    real: int = 0
+    """Of generated images: so many columns show real ones, the first ones."""
 
 
 class RunDirectory:
@@ -104,18 +106,22 @@ class RunDirectory:
             ):
                 np.lib.format.write_array(file, confusion[row.method])
 
-    def add_memory(self, memory: Mapping[str, Any], sheet: Sheet | None) -> None:
-        """How many exemplars each class has after a state, and thumbnails of those that are new."""
+    def add_memory(self, memory: Mapping[str, Any], sheet: Sheet | None, generated: Sheet | None = None) -> None:
+        """How many exemplars each class has after a state; thumbnails of those that are new, and of generated ones."""
         record = dict(memory)
-        if sheet is not None:
-            folder = self.path / "exemplars" / f"{memory['trainer']}-{memory['select']}"
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"state_{memory['state']}.{sheet.kind}"
-            with named(path):
-                path.write_bytes(sheet.data)
-            shape = {"rows": sheet.rows, "columns": sheet.columns, "side": sheet.side}
-            record["sheet"] = {"file": path.relative_to(self.path).as_posix(), **shape}
+        for name, folder, one in (("sheet", "exemplars", sheet), ("generated", "generated", generated)):
+            if one is not None:
+                record[name] = self._written(one, f"{folder}/{memory['trainer']}-{memory['select']}", memory["state"])
         _append(self.path / "memory.jsonl", [record])
+
+    def _written(self, sheet: Sheet, folder: str, state: int) -> dict[str, Any]:
+        """Where the picture is, and what is on it."""
+        file = f"{folder}/state_{state}.{sheet.kind}"
+        with named(self.path / file):
+            (self.path / folder).mkdir(parents=True, exist_ok=True)
+            (self.path / file).write_bytes(sheet.data)
+        shape = {"rows": sheet.rows, "columns": sheet.columns, "side": sheet.side}
+        return {"file": file, **shape} | ({"real": sheet.real} if sheet.real else {})
 
     def add_timing(self, timing: Mapping[str, Any]) -> None:
         """How long a state took, to learn (or to fetch from the store) and to measure."""

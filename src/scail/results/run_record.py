@@ -155,11 +155,15 @@ class _WeightsRecord(_Line):
     ranked: dict[str, list[float]]
 
 
-class _Sheet(TypedDict):
+class _SheetPart(TypedDict):
     file: str
     rows: int
     columns: int
     side: int
+
+
+class _Sheet(_SheetPart, total=False):
+    real: int
 
 
 class _Kept(_Line):
@@ -168,6 +172,8 @@ class _Kept(_Line):
 
 class _MemoryRecord(_Kept, total=False):
     sheet: _Sheet
+    generated: _Sheet
+    recognised: list[float]
 
 
 class _TimingRecord(_Line):

@@ -12,6 +12,7 @@ from scail.training.from_memory import FromMemory
 from scail.training.frozen import Frozen
 from scail.training.frozen_random import FrozenRandom
 from scail.training.frozen_svm import FrozenSvm
+from scail.training.generative_replay import GenerativeReplay
 from scail.training.growing_brain import GrowingBrain
 from scail.training.joint import Joint
 from scail.training.loop import TrainingDiverged
@@ -51,12 +52,14 @@ TRAINERS: dict[str, type[Trainer]] = {
     "progressive": Progressive,
     "growing_brain": GrowingBrain,
     "lwf_softmax": LwfSoftmax,
+    "generative_replay": GenerativeReplay,
 }
 """Every trainer by the name that methods, results and states on disk know it by."""
 
 __all__ = [
     "TRAINERS", "Balanced", "Bic", "Der", "DerPruned", "Distill", "EndToEnd", "Fearnet", "FineTune", "FromMemory",
-    "Frozen", "FrozenRandom", "FrozenSvm", "GrowingBrain", "Interrupted", "Joint", "Lucir", "LwfSoftmax", "M2kd",
+    "Frozen", "FrozenRandom", "FrozenSvm", "GenerativeReplay", "GrowingBrain", "Interrupted", "Joint", "Lucir",
+    "LwfSoftmax", "M2kd",
     "Packnet", "Podnet", "Progress", "Progressive", "Replay", "Task", "ThresholdMoving", "Trained", "Trainer",
     "TrainingDiverged", "Wa", "trainer_of",
 ]  # fmt: skip

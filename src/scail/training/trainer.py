@@ -72,7 +72,12 @@ class Trainer(Protocol):
         `counts`: images at hand of each class, exemplars for the first `past` ones. `budget`: B before and after the
         state. Where nothing is trained, each image is seen once, for its features.
         """
-        return sum(counts) * max(1, self.epochs(state, sum(counts)))
+        each = self.epoch_images(state, counts, past)
+        return each * max(1, self.epochs(state, each))
+
+    def epoch_images(self, state: int, counts: Sequence[int], past: int) -> int:
+        """How many images an epoch of this state has; `counts` as for `passes`."""
+        return sum(counts)
 
     def settings(self, state: int) -> dict[str, object]:
         """Everything that decides the result of this state, and nothing else: it goes into the state's key."""

@@ -12,6 +12,16 @@ function pictures(sheet, row, kept, name) {
   })));
 }
 
+// Real images, and beside them what a generator makes of their class.
+function generated(sheet, row, share, name) {
+  if (!sheet) return [];
+  const half = (from, to, what) => el("div", { class: "thumbs", role: "img", "aria-label": `${what} images of ${name}` }, ...range(to - from).map((n) => el("i", {
+    style: { backgroundImage: `url(${sheet.src})`, backgroundSize: `${sheet.columns * 32}px ${sheet.rows * 32}px`, backgroundPosition: `${-32 * (from + n)}px ${-32 * row}px` },
+  })));
+  const told = (text, more) => el("p", { class: "told" }, el("span", {}, text), el("span", {}, more));
+  return [told("real", ""), half(0, sheet.real, "real"), told("generated", `${share} % recognised when new`), half(sheet.real, sheet.columns, "generated")];
+}
+
 function showClasses(one, state, origin) {
   const { sizes, classNames } = run(), counts = perClass(one.kept[state]), host = byId("memory-classes");
   const starts = sizes.map((_, i) => sum(sizes.slice(0, i)));
@@ -20,7 +30,7 @@ function showClasses(one, state, origin) {
     const c = starts[s] + row, count = counts[c];
     const atFirst = perClass(one.kept[s]).slice(starts[s]);
     const sheet = one.sheets[s] && { ...one.sheets[s], kept: atFirst };
-    return el("div", { class: "class" }, el("p", {}, el("span", { title: classNames[c] }, classNames[c]), el("span", {}, `${count} of ${atFirst[row]}`)), pictures(sheet, row, count, classNames[c]));
+    return el("div", { class: "class" }, el("p", {}, el("span", { title: classNames[c] }, classNames[c]), el("span", {}, `${count} of ${atFirst[row]}`)), pictures(sheet, row, count, classNames[c]), ...generated(one.generated[s], row, (one.recognised[s] ?? [])[row], classNames[c]));
   }));
   show(host, ...(cards.length ? cards : [el("p", { class: "hint" }, "These classes have not arrived yet.")]));
 }
@@ -41,7 +51,7 @@ function showMemory() {
     });
     const refresh = (state) => {
       byId("memory-note").textContent = `After state ${state}: ${sum(counts[state]).toLocaleString("en")} images of ${counts[state].length} classes in a memory of ${memory.toLocaleString("en")}.`
-        + (one.leftOut ? " Thumbnails are left out of this page; the run's folder exemplars/ has them." : "");
+        + (one.leftOut ? " Thumbnails are left out of this page; the run's folders exemplars/ and generated/ have them." : "");
       showClasses(one, state, origin);
     };
     const names = ["all states", ...sizes.map((size, s) => `state ${s} (${size})`)];
