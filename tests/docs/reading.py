@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ _ADDRESS = "127.0.0.1:8000"
 _PROGRAMS = {
     "scail": f'exec "{sys.executable}" -m scail "$@"',
     "torchrun": f'exec "{sys.executable}" -m torch.distributed.run "$@"',
-    # Slurm's, for one machine: the tasks of a step begin together, and end it.
+}
+_SLURM = {  # for one machine: the tasks of a step begin together, and end it
     "srun": 'for task in $(seq "${SLURM_NTASKS:-1}"); do "$@" & started="$started $!"; done\n'
     "for one in $started; do wait $one || exit 1; done",
     "scontrol": "echo localhost",
@@ -92,7 +93,7 @@ def walk(page: str, scene: Scene, place: Path) -> tuple[str, dict[str, Any]]:
         stack.enter_context(contextlib.chdir(place))
         stack.enter_context(contextlib.redirect_stdout(said))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setenv("PATH", f"{_programs(place)}{os.pathsep}{os.environ['PATH']}")
+        patch.setenv("PATH", f"{_programs(place / '.bin', _PROGRAMS)}{os.pathsep}{os.environ['PATH']}")
         for name, value in scene.environment:
             patch.setenv(name, value)
         names = dict(stack.enter_context(scene.stage()) or {})
@@ -102,10 +103,9 @@ def walk(page: str, scene: Scene, place: Path) -> tuple[str, dict[str, Any]]:
     return said.getvalue(), names
 
 
-def _programs(place: Path) -> Path:
-    folder = place / ".programs"
-    folder.mkdir()
-    for name, script in _PROGRAMS.items():
+def _programs(folder: Path, scripts: Mapping[str, str]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, script in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{script}\n")
         (folder / name).chmod(stat.S_IRWXU)
     return folder
@@ -129,7 +129,8 @@ class _Reader:
         elif block.kind == "bash":
             Path("script.sh").write_text(code, encoding="utf-8")
             (nodes,) = re.findall(r"^#SBATCH --nodes=(\d+)", code, re.MULTILINE) or ["1"]
-            self._in_a_shell(f"SLURM_NTASKS={nodes} bash -e script.sh")
+            slurm = _programs(Path(".slurm").absolute(), _SLURM)
+            self._in_a_shell(f'PATH="{slurm}:$PATH" SLURM_NTASKS={nodes} bash -e script.sh')
         elif block.kind == "sh":
             for line in lines_of(code):
                 if self._scene.why_not(line) is None:

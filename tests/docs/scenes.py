@@ -182,7 +182,7 @@ SCENES = {
             ("--nproc_per_node 8 --rdzv", "--nproc_per_node 1 --rdzv"),
             ("--nodes 2 --devices 8", "--nodes 2 --devices 1"),
             ("--workers 8 --precision bf16-mixed", "--precision 32-true"),
-            ("-m scail run --dataset ilsvrc --recipe paper", f"-m scail run {DIGITS} --accelerator cpu"),
+            ("-m scail run --dataset ilsvrc --recipe paper", f"-m scail run {DIGITS} --accelerator cpu --methods ft"),
             ("--datasets ilsvrc --recipe paper", f"--datasets digits {SMALL} --methods ft"),
             ("--datasets digits --methods ft,scail", f"--datasets digits {SMALL} --methods ft,scail"),
             (":29500", f":{free_port()}"),

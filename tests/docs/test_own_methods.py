@@ -1,4 +1,4 @@
-"""docs/how-to/own-method.md: each of its pieces of Python, as a reader would use it."""
+"""The pages on own methods and own training code: their pieces together, quickly (whole: test_pages.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from scail.cli.main import main
 from tests.docs.reading import blocks
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-method.md"
-HEAD, _, SELECTION, TRAINER, LOOP = (code for kind, code in blocks("docs/how-to/own-method.md") if kind == "python")
+HEAD, _, SELECTION, TRAINER = (code for kind, code in blocks("docs/how-to/own-method.md") if kind == "python")
+LOOP = [code for kind, code in blocks("docs/how-to/own-training-code.md") if kind == "python"][-1]
 SMALL = ("--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--memory", "12")
 
 

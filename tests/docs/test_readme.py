@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from scail.methods import METHODS
 from scail.report.document import columns_of
 from scail.report.grid import text_of
 from scail.report.settings import group_by_settings
@@ -42,3 +43,9 @@ def test_its_table_is_what_the_kept_numbers_say():
     frozen = [records[name] for name in ("NCM", "SLDA")]
     others = [record for name, record in records.items() if name not in ("NCM", "SLDA")]
     assert all(one[v] > other[v] for one in frozen for other in others for v in ("top5", "top1"))
+
+
+def test_it_names_every_method():
+    part = re.search(r"^## Methods\n(.*?)^## ", TEXT, re.MULTILINE | re.DOTALL)[1]
+    named = {name.strip() for name in re.split(r"[,.;:]|\*\*| or ", part.replace("\n", " "))}
+    assert [method.label for method in METHODS.values() if method.label not in named] == []
