@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.datasets import load_digits
 
 from scail.cli.main import main
 from tests.docs.reading import Scene, fenced
@@ -57,6 +56,8 @@ def a_model() -> Iterator[None]:
 
 @contextlib.contextmanager
 def own_photographs() -> Iterator[None]:
+    from sklearn.datasets import load_digits
+
     with photographs():
         for name, animal in (("temple", "cat"), ("flower", "dog")):
             shutil.copytree(f"photos/test/{name}", f"photos-of-june/{animal}")
@@ -173,7 +174,7 @@ SCENES = {
         small_cifar,
         smaller=(
             ("--datasets cifar100", "--datasets cifar100 --epochs 1 --network resnet8-half"),
-            ("dataset: digits", "dataset: digits\nclasses: 6\nimages_per_class: 20\nepochs: 1"),
+            ("dataset: digits", "dataset: digits\nclasses: 6\nimages-per-class: 20\nepochs: 1"),
             ("states: [2, 5]", "states: [2, 3]"),
         ),
     ),
