@@ -30,6 +30,7 @@ def test_they_are_as_short_as_they_are_said_to_be():
     assert len(LOOP.splitlines()) < 50
 
 
+@pytest.mark.soak
 def test_the_first_head_selection_and_trainer_run_together(tmp_path, undrawn, capsys):
     names = ("half", "scail_near", "lwf_ce")
     for name, code in zip(names, (HEAD, SELECTION, TRAINER), strict=True):
