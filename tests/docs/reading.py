@@ -54,7 +54,8 @@ class Scene:
     """What stands in the page, and what is carried out in its place: less data, fewer devices."""
     not_run: tuple[tuple[str, str], ...] = ()
     """How lines begin that are only read, and why."""
-    environment: tuple[tuple[str, str], ...] = ()
+    apart: bool = False
+    """Every command has a process of its own, since it starts others."""
 
     def why_not(self, line: str) -> str | None:
         """Why this line is not carried out."""
@@ -94,8 +95,6 @@ def walk(page: str, scene: Scene, place: Path) -> tuple[str, dict[str, Any]]:
         stack.enter_context(contextlib.redirect_stdout(said))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setenv("PATH", f"{_programs(place / '.bin', _PROGRAMS)}{os.pathsep}{os.environ['PATH']}")
-        for name, value in scene.environment:
-            patch.setenv(name, value)
         names = dict(stack.enter_context(scene.stage()) or {})
         reader = _Reader(scene, names, said, stack)
         for block in fenced(page):
@@ -112,7 +111,7 @@ def _programs(folder: Path, scripts: Mapping[str, str]) -> Path:
 
 
 class _Reader:
-    """Goes from block to block. A server that was begun runs until the end, and later blocks ask that one."""
+    """Goes from block to block. Servers that were begun run until the end, and later blocks ask the first one."""
 
     def __init__(self, scene: Scene, names: dict[str, Any], said: io.StringIO, stack: contextlib.ExitStack) -> None:
         self._scene, self._names, self._said, self._stack = scene, names, said, stack
@@ -139,8 +138,9 @@ class _Reader:
     def _line(self, line: str) -> None:
         words = shlex.split(line, comments=True)
         if words[:2] == ["scail", "serve"]:
-            self._address = self._stack.enter_context(served(words))
-        elif words[0] == "scail":  # in this process, which has imported torch already
+            address = self._stack.enter_context(served(words))
+            self._address = address if self._address == _ADDRESS else self._address
+        elif words[0] == "scail" and not self._scene.apart:  # in this process, which has imported torch already
             with pytest.raises(SystemExit) as end:
                 main(words[1:])
             assert end.value.code == 0, line

@@ -7,6 +7,7 @@ import io
 import pickle
 import shutil
 import socket
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -144,6 +145,16 @@ def pictures_and_unknown_ones() -> Iterator[dict[str, Any]]:
         yield {"images": files[:10], "labels": labels[:10], "more_images": files[10:], "more_labels": labels[10:]}
 
 
+@contextlib.contextmanager
+def a_job() -> Iterator[None]:
+    """What Slurm tells a job; and a short path, which Ray's sockets need."""
+    told = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "one,two"}
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as short:
+        for name, value in (told | {"RAY_TMPDIR": short}).items():
+            patch.setenv(name, value)
+        yield
+
+
 def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -173,7 +184,7 @@ SCENES = {
     "docs/how-to/reproduce-a-table.md": Scene(
         small_cifar,
         smaller=(
-            ("--datasets cifar100", "--datasets cifar100 --epochs 1 --network resnet8-half"),
+            ("--datasets cifar100", "--datasets cifar100 --epochs 1 --network resnet8-half --select random"),
             ("dataset: digits", "dataset: digits\nclasses: 6\nimages-per-class: 20\nepochs: 1"),
             ("states: [2, 5]", "states: [2, 3]"),
         ),
@@ -188,6 +199,7 @@ SCENES = {
     ),
     "docs/how-to/own-training-code.md": Scene(undrawn, smaller=(('"full"))', '"full")).with_epochs(1)'),)),
     "docs/how-to/several-devices.md": Scene(
+        a_job,
         smaller=(
             ("--devices 2 --accelerator cpu", f"--devices 2 --accelerator cpu {DIGITS} --methods ft"),
             ("--nproc_per_node 8 -m", "--nproc_per_node 2 -m"),
@@ -205,7 +217,7 @@ SCENES = {
             ("scail run --dataset ilsvrc --recipe paper --devices 8", SEVERAL_GPUS),
             ("scail grid table1 --recipe paper --engine ray --address auto", "it needs a Ray cluster of GPUs"),
         ),
-        environment=(("SLURM_ARRAY_TASK_ID", "1"), ("SLURM_JOB_ID", "1"), ("SLURM_JOB_NODELIST", "one,two")),
+        apart=True,
     ),
     "docs/reference/classifier.md": Scene(
         pictures_and_unknown_ones, smaller=(('backbone="auto"', 'backbone="auto", image_size=48'),)
