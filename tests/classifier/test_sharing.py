@@ -17,7 +17,7 @@ from scail.classifier.sharing import pull, push
 from scail.cli.main import main
 from scail.storage.shelf import ShelfError, without_secrets
 from tests.classifier.little import little, little_images
-from tests.storage.hub_stand_in import TOKEN, hub_stand_in
+from tests.storage.hub_stand_in import TOKEN, hub_in_use, serve_at
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # the Hub's own library
 
@@ -40,21 +40,10 @@ def url(tmp_path):
 
 
 @pytest.fixture
-def hub(monkeypatch, tmp_path):
+def hub(tmp_path):
     pytest.importorskip("huggingface_hub", reason="the extra hub is not installed")
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)  # the stand-in takes LFS
-    with hub_stand_in() as hub:
-        serve_at(monkeypatch, hub.url)
+    with hub_in_use(tmp_path / "cache") as hub:
         yield hub
-
-
-def serve_at(monkeypatch, url: str) -> None:
-    """As HF_ENDPOINT does, where the library is imported already."""
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
-    template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
 
 
 def content(root: Path) -> dict[str, bytes]:

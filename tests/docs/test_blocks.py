@@ -1,25 +1,19 @@
-"""Every code block of the documents: Python is carried out by some test, commands are those of the command line."""
+"""Every code block of the documents: commands are those of the command line, and what is not run stands in a table."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
 from scail.cli.main import command_of
 from scail.cli.parsing import parse
 from tests.docs.reading import ROOT, blocks, commands
+from tests.docs.scenes import SCENES
 
 PAGES = [str(path.relative_to(ROOT)) for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
-CARRIED_OUT = {
-    "README.md": "test_readme.py",
-    "docs/start/tutorial.md": "test_tutorial.py",
-    "docs/how-to/own-training-code.md": "test_python.py",
-    "docs/how-to/own-method.md": "test_own_methods.py",
-    "docs/how-to/serve-and-deploy.md": "../server/test_documented.py",
-    "docs/reference/classifier.md": "test_reference.py",
-}
-"""The test of each page that has Python."""
+RUN = ("sh", "bash", "python")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -33,8 +27,13 @@ def test_its_commands_are_understood(page):
                 assert callable(parse(name, command_of(name), options[:stop])), words
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_its_python_is_carried_out(page):
-    if any(kind == "python" for kind, _ in blocks(page)):
-        assert page in CARRIED_OUT
-        assert page.rpartition("/")[2] in (ROOT / "tests" / "docs" / CARRIED_OUT[page]).read_text()
+def test_every_page_with_code_has_a_scene_and_a_test():
+    assert {page for page in PAGES if any(kind in RUN for kind, _ in blocks(page))} == SCENES.keys()
+    gone_through = (ROOT / "tests/docs/test_pages.py").read_text(encoding="utf-8")
+    assert [page for page in SCENES if page not in gone_through] == ["docs/results/findings.md"]
+
+
+def test_extras_that_are_named_can_be_installed():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named = {name for page in PAGES for name in re.findall(r"scail\[([\w,]+)\]", (ROOT / page).read_text("utf-8"))}
+    assert named and named <= extras.keys()

@@ -1,4 +1,4 @@
-"""docs/how-to/own-method.md: each of its pieces of Python, as a reader would use it."""
+"""The pages on own methods and own training code: their pieces together, quickly (whole: test_pages.py)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from scail.cli.main import main
+from tests.docs.reading import blocks
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-method.md"
-IN_PYTHON, HEAD, SELECTION, TRAINER, LOOP = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+HEAD, _, SELECTION, TRAINER = (code for kind, code in blocks("docs/how-to/own-method.md") if kind == "python")
+LOOP = [code for kind, code in blocks("docs/how-to/own-training-code.md") if kind == "python"][-1]
 SMALL = ("--dataset", "digits", "--classes", "6", "--images-per-class", "20", "--states", "3", "--memory", "12")
 
 
@@ -28,6 +30,7 @@ def test_they_are_as_short_as_they_are_said_to_be():
     assert len(LOOP.splitlines()) < 50
 
 
+@pytest.mark.soak
 def test_the_first_head_selection_and_trainer_run_together(tmp_path, undrawn, capsys):
     names = ("half", "scail_near", "lwf_ce")
     for name, code in zip(names, (HEAD, SELECTION, TRAINER), strict=True):
@@ -44,24 +47,6 @@ def test_the_first_head_selection_and_trainer_run_together(tmp_path, undrawn, ca
     assert "half*" in said and "nearest" in said and "LwF^CE*" in (tmp_path / "run" / "table.md").read_text()
     page = (tmp_path / "run" / "report.html").read_text()
     assert "FT, nearest exemplars" in page and '"own":["half","lwf_ce","scail_near"]' in page.replace(" ", "")
-
-
-@pytest.mark.soak
-def test_the_first_trainer_passes_every_check(tmp_path, capsys):
-    (tmp_path / "lwf.py").write_text(TRAINER)
-    scail("check", tmp_path / "lwf.py")
-    assert "FAIL" not in (said := capsys.readouterr().out)
-    assert said.count("\nok ") == 6 and "same on two ranks" in said
-
-
-def test_in_python_it_is_a_setting_of_the_experiment(tmp_path):
-    (tmp_path / "my_method.py").write_text(HEAD)
-    small = "states=2, classes=4, images_per_class=10, memory=8, select=('random',)"
-    code = IN_PYTHON.replace("states=5", small).replace("run_experiment(", "results = run_experiment(")
-    (tmp_path / "script.py").write_text(code)
-    with contextlib.chdir(tmp_path):
-        results = runpy.run_path("script.py")["results"]
-    assert {row.method for row in results.rows} == {"half", "ft"}
 
 
 def test_the_loop_runs_and_learns(tmp_path, capsys):

@@ -1,27 +1,17 @@
-"""README, as a new user would go through it: every command and every piece of Python, in order, in a new folder."""
+"""README: how long it is, and that its table is what was measured (its commands: test_pages.py)."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-import subprocess
-import sys
-import urllib.request
 
-import pytest
-
-from scail.networks.pretrained import has_pretrained
+from scail.methods import METHODS
 from scail.report.document import columns_of
 from scail.report.grid import text_of
 from scail.report.settings import group_by_settings
 from scail.results.archive import Archive
-from tests.docs.reading import ROOT, blocks, commands, run_line, shown
+from tests.docs.reading import ROOT, blocks, commands
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-pretrained = pytest.mark.skipif(
-    not has_pretrained("efficientnet-lite0"), reason="the pretrained weights are not installed"
-)
 
 
 def test_it_is_short():
@@ -55,42 +45,7 @@ def test_its_table_is_what_the_kept_numbers_say():
     assert all(one[v] > other[v] for one in frozen for other in others for v in ("top5", "top1"))
 
 
-@pytest.fixture(scope="module")
-def printed(tmp_path_factory):
-    """All that was printed, in a folder with the photographs of the tutorial."""
-    (photographs,) = (code for kind, code in blocks("docs/start/tutorial.md")[:1] if kind == "python")
-    place, said = tmp_path_factory.mktemp("readme"), io.StringIO()
-    with contextlib.chdir(place), contextlib.redirect_stdout(said):
-        exec(photographs, {})
-        for kind, code in blocks("README.md"):
-            if kind == "python":
-                exec(code, {})
-            for words in commands(code) if kind == "sh" else ():
-                if words[:2] == ["scail", "serve"]:
-                    served(words)
-                elif words[0] == "scail":
-                    run_line(words)
-        assert (place / "runs/digits/report.html").is_file()
-    return said.getvalue()
-
-
-def served(words: list[str]) -> None:
-    """It begins, prints its address, and answers; at a port that is free."""
-    command = [sys.executable, "-m", *words, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            address = next(word for line in server.stdout for word in line.split() if word.startswith("http://"))
-            with urllib.request.urlopen(f"{address}/v1/classes", timeout=60) as answer:
-                assert "flower" in answer.read().decode()
-        finally:
-            server.terminate()
-
-
-@pretrained
-@pytest.mark.soak
-def test_every_command_runs_and_prints_what_is_shown(printed):
-    lines = shown("README.md")
-    assert len(lines) >= 4
-    for line in lines:
-        assert line in printed
-    assert "ScaIL" in printed and "estimated time" in printed
+def test_it_names_every_method():
+    part = re.search(r"^## Methods\n(.*?)^## ", TEXT, re.MULTILINE | re.DOTALL)[1]
+    named = {name.strip() for name in re.split(r"[,.;:]|\*\*| or ", part.replace("\n", " "))}
+    assert [method.label for method in METHODS.values() if method.label not in named] == []

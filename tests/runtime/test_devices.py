@@ -340,3 +340,13 @@ def test_linear_scaling_takes_a_whole_batch_on_each_device_and_a_higher_rate(tin
 def test_devices_and_precisions_that_cannot_be_had_are_an_error_that_says_so(accelerator, precision, said):
     with pytest.raises(ValueError, match=said):
         make_fabric(accelerator, precision)
+
+
+def test_one_process_is_one_whatever_slurm_says(tmp_path, monkeypatch):
+    """On a login node `srun` is in the PATH; in a job SLURM_NTASKS may be the number of some other step's tasks."""
+    (tmp_path / "srun").touch(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert make_fabric("cpu").world_size == 1
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    monkeypatch.setenv("SLURM_JOB_NAME", "grid")
+    assert make_fabric("cpu").world_size == 1

@@ -10,8 +10,11 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import pytest
 
 TOKEN = "hf_stand" + "in" * 8
 _LARGE = 2000  # bytes: larger files go by LFS
@@ -204,3 +207,21 @@ def hub_stand_in() -> Iterator[StandIn]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextlib.contextmanager
+def hub_in_use(cache: Path) -> Iterator[StandIn]:
+    """The stand-in in the place of the hub, with a login."""
+    with hub_stand_in() as hub, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_TOKEN", TOKEN)
+        patch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+        patch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)  # the stand-in takes LFS
+        serve_at(patch, hub.url)
+        yield hub
+
+
+def serve_at(patch: pytest.MonkeyPatch, url: str) -> None:
+    """As HF_ENDPOINT does, where the library is imported already."""
+    patch.setattr("huggingface_hub.constants.ENDPOINT", url)
+    template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    patch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)

@@ -34,8 +34,8 @@ class LearnCommand:
 
     Options marked * are fixed by the first learn.
 
-      scail learn pets photos/cats-and-dogs
-      scail learn pets photos/rabbits
+      scail learn pets photos/monday
+      scail learn pets photos/tuesday
       scail predict pets some.jpg
     """
 

@@ -30,6 +30,7 @@ def make_fabric(
 ) -> Fabric:
     """Fabric on these devices: the one place that makes it. What cannot be had is an error that says so."""
     from lightning_fabric import Fabric
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its precision, and that ranks connect, is no news
@@ -37,6 +38,7 @@ def make_fabric(
         return Fabric(
             accelerator=accelerator, strategy=ddp or "auto", devices=devices, num_nodes=nodes,
             precision=precision,  # type: ignore[arg-type]
+            plugins=LightningEnvironment() if devices * nodes == 1 else None,  # Slurm is not asked
         )  # fmt: skip
     except (RuntimeError, ValueError, ImportError, MisconfigurationException) as error:
         raise ValueError(
