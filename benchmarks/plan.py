@@ -1,7 +1,7 @@
 """How long a plan says that trainings take, beside how long they took: within 30 % on a quiet machine.
 
-Trainings with fixed numbers of epochs begin with an empty store. Of those that end by their loss, a plan says before the
-first ones between which limits they are; and what is likely for another seed, once those are in the store. One process.
+Trainings with fixed numbers of epochs begin with an empty store. Of those that end by their loss, a plan first says
+between which limits they are. Once they are in the store, it says what is likely for another seed. One process.
 `python -m benchmarks.plan 32-true` (or bf16-mixed) asks for a precision.
 """
 
@@ -79,7 +79,9 @@ def main(precision: str) -> None:
     digits = quick("digits").but(methods=("ft", "scail", "icarl", "full"), states=5, precision=precision)
     right = [
         fixed("glyphs, fine tuning and Full, resnet8", quick("glyphs").but(methods=("ft", "scail", "full"), **small)),
-        fixed("glyphs, a teacher in the loss, resnet8", quick("glyphs").but(methods=("icarl", "bic", "lucir"), **small)),
+        fixed(
+            "glyphs, a teacher in the loss, resnet8", quick("glyphs").but(methods=("icarl", "bic", "lucir"), **small)
+        ),
         fixed("glyphs, fine tuning, resnet20", quick("glyphs").but(methods=("ft",), network="resnet20", **small)),
         *settling("digits, until the loss stops falling", digits, digits.but(seed=2)),
     ]

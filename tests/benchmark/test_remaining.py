@@ -84,11 +84,10 @@ def test_what_the_store_has_counts_from_the_start(trajectories):
     assert remaining.total(0) == 50 * 20 + 2 * 40 * 30
 
 
-def test_lines_and_bars_say_how_long_is_left(trajectories, monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr("time.monotonic", clock)
-    out = io.StringIO()
-    display = Display(Console(file=out, width=200))
+@pytest.mark.parametrize("terminal", [False, True])
+def test_lines_and_bars_say_how_long_is_left(trajectories, terminal):
+    clock, out = Clock(), io.StringIO()
+    display = Display(Console(file=out, width=200, force_terminal=terminal))
     display.begin(trajectories)
     display._remaining.now = clock
     display.receive(Update(0, 0, progress=Progress(0, 80, 0)))
@@ -96,4 +95,6 @@ def test_lines_and_bars_say_how_long_is_left(trajectories, monkeypatch):
     display.receive(Update(0, 0, progress=Progress(79, 80, 6400)))
     display.receive(Update(0, done=True))
     display.end()
-    assert "1 of 2 trainings through all states are done, at most " in out.getvalue()
+    said = out.getvalue()
+    assert "1 of 2 trainings through all states are done, at most 1.8 min left" in said  # 6400 of 17600 in a minute
+    assert ("all trainings" in said) == terminal
