@@ -23,7 +23,7 @@ from scail.benchmark.prices import Prices
 from scail.benchmark.runner import config_of
 from scail.benchmark.trajectory import Training, keys_of, trajectories_in
 from scail.cli.main import main
-from scail.config.recipes import PAPER_DATA
+from scail.config.recipes import PAPER_DATA, quick
 from scail.config.schedule import Schedule
 from scail.datasets.sources.nominal import nominal_dataset
 from scail.report.grid import label_of, rows_of
@@ -158,8 +158,9 @@ class TestPlan:
             f"epochs: 40\nschedule: {schedule}\n"
         )
         code, out, _ = call(capsys, "grid", path, "--plan", *_places(tmp_path))
-        assert code == 0 and "epochs to do, at most" in out and "it is counted to its limit" in out
-        assert re.search(r"estimated time +at most [0-9.]+ \w", out) and "are left. Time: at most" in out
+        assert code == 0 and "epochs to do, at most" in out and "nobody knows when" in out
+        limits = r"between [0-9.]+ \w+ and [0-9.]+ \w+"
+        assert re.search(rf"estimated time +{limits}", out) and re.search(rf"are left. Time: {limits}", out)
         assert call(capsys, "grid", path, "--jobs", 1, *_places(tmp_path))[0] == 0
         epochs = [item.facts["epochs"] for item in Store(tmp_path / "store").listing()]
         assert epochs == [11, 11]
@@ -169,15 +170,27 @@ class TestPlan:
         ).values()  # fmt: skip
         assert (count.may_end, count.unlike, count.seconds) == (2, 0, 40 * (20 + 28) + 2 * 80)
         assert count.likely == pytest.approx(11 * (20 + 28) + 2 * 22)
+        assert count.least == pytest.approx(count.likely)  # they ended as soon as they may
         out = call(capsys, "grid", path, "--plan", "--seed", 2, *_places(tmp_path))[1]
-        assert re.search(r"estimated time +[0-9.]+ \w+, at most [0-9.]+ \w", out) and "of its kind in the store" in out
+        assert re.search(rf"estimated time +[0-9.]+ \w+, {limits}", out) and "of its kind in the store" in out
         out = call(capsys, "grid", path, "--plan", "--seed", 2, "--batch-size", 16, *_places(tmp_path))[1]
-        assert re.search(r"estimated time +at most ", out)  # of another kind
+        assert re.search(rf"estimated time +{limits}", out)  # of another kind
 
     def test_trainings_with_fixed_epochs_take_what_they_take(self, capsys, tmp_path):
         out = call(capsys, "grid", "table1", "--datasets", "cifar100", "--recipe", "split-mnist", "--network", "mlp",
                    "--methods", "ft", "--plan", *_places(tmp_path))[1]  # fmt: skip
-        assert "at most" not in out and re.search(r"estimated time +[0-9.]+ ", out)
+        assert "at most" not in out and "between" not in out and re.search(r"estimated time +[0-9.]+ ", out)
+
+    def test_a_teacher_looks_for_as_long_as_its_pupil_learns(self, tmp_path):
+        found = Finished()
+        experiment = quick("digits").but(classes=4, images_per_class=10, states=2, memory=8, methods=("icarl",))
+        configurations = [settle(experiment)]
+        (one,) = trajectories_of(configurations)
+        for training in one.trainings.values():
+            found.add(training.kind, training.epochs, 0.25)
+        (count,) = plan_of(configurations, prices=lambda of: Prices(looking=1.0), share=found.share).values()
+        looks = 20 + 28 + one.tests  # features of all images at hand, and the test images
+        assert (count.seconds, count.likely) == (looks + 80 * 28, looks + 20 * 28)
 
     def test_of_finished_trainings_those_count_that_were_about_as_long(self):
         found = Finished({"kind": {80: [0.2, 0.4], 16: [1.0]}})

@@ -327,6 +327,15 @@ def test_options_reach_the_configuration():
     assert experiment.stream.class_order == "icarl" and experiment.machine.threads == 2
 
 
+@pytest.mark.parametrize("words", [["store", "gc"], ["store", "verify"], ["store", "ls"]])
+def test_the_help_of_a_commands_command_describes_it_once(capsys, words):
+    code, out, _ = call(capsys, *words, "--help")
+    first = next(line for line in out.splitlines() if line)
+    assert code == 0 and not first.startswith("usage") and f"usage: scail {' '.join(words)}" in out
+    assert " ".join(out.split()).count(" ".join(first.split())) == 1
+    assert call(capsys, *words, "-h")[1] == out
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["store", "--help"], ["store", "gc", "--help"]])
 def test_help_teaches(capsys, arguments):
     code, out, _ = call(capsys, *arguments)

@@ -8,6 +8,7 @@ from dataclasses import fields
 import pytest
 
 from scail.cli.main import main
+from scail.config import ExemplarSettings, Experiment
 from scail.config.options import RunOptions, experiment_of
 from scail.config.recipes import RECIPES, learning, paper, paper_224, paper_bic, paper_code, pretrained, quick
 from scail.config.schedule import Schedule
@@ -262,3 +263,10 @@ def test_everything_of_a_schedule_can_be_set():
         assert str(getattr(changed, field.name)).lower() in (
             text, "(1, 2)", "(1.0, 2.0)", "false", "3.0",
         )  # fmt: skip
+
+
+def test_names_are_read_from_a_text_and_from_a_list_as_the_command_line_reads_them():
+    named = Experiment(dataset="digits", methods="ft, scail", exemplars=ExemplarSettings(select="random"))
+    assert (named.methods, named.exemplars.select) == (("ft", "scail"), ("random",))
+    assert named == Experiment(dataset="digits").but(methods=["ft", "scail"], select=["random"])
+    assert hash(named) == hash(named.but(seed=1))

@@ -25,7 +25,7 @@ from scail import IncrementalClassifier
 from scail.classifier.folder import check_folder, files, look, tidy
 from scail.classifier.folder.card import CARD, described_by
 from scail.classifier.folder.record import MANIFEST
-from scail.classifier.in_folder import forget_in, learn_into, undo_in
+from scail.classifier.in_folder import forget_in, learn_into, relabel_in, rename_in, undo_in
 from scail.cli.main import carry_out, main
 from scail.results.marks import is_grid
 from scail.server import tutor
@@ -84,6 +84,15 @@ def _taught(*lessons: str) -> Callable[[], None]:
 def _save() -> None:
     clf = _make().learn(*little_images("c", "d", each=4))
     carry_out(lambda: clf.save(MODEL, overwrite=True))
+
+
+WRONG = Path("wrong.png")
+
+
+def _taught_wrongly() -> None:
+    """A copy of a picture that is another class in truth."""
+    _taught("a+b", "c")()
+    WRONG.write_bytes(min(MODEL.glob("exemplars/a/*.png")).read_bytes())
 
 
 def _model() -> Meaning:
@@ -272,6 +281,16 @@ COMMANDS = (
         lambda: carry_out(lambda: undo_in(MODEL)),
         _model,
         done="the last change was an undo",
+    ),
+    Command(
+        "relabel", _taught_wrongly, lambda: carry_out(lambda: relabel_in(MODEL, [WRONG], "b")), _model, done="already"
+    ),
+    Command(
+        "rename",
+        _taught("a+b", "c"),
+        lambda: carry_out(lambda: rename_in(MODEL, "a", "z")),
+        _model,
+        done="is not known",
     ),
     Command("save", _taught("a+b"), _save, _model),
     Command("export", _taught("a+b"), _export, _exported),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scail.config import Schedule
-from scail.training.rates import Rates
+from scail.training.rates import Rates, soonest
 
 SETTLE = Schedule(epochs=40, lr=0.4, batch_size=1, decay="settle", patience=2, gain=0.1)
 
@@ -75,3 +75,23 @@ def test_small_data_is_looked_at_over_more_epochs():
     schedule = replace(SETTLE, epochs=99, window=1000)
     assert [schedule.epochs_looked_at(images) for images in (100, 300, 1000, 9999)] == [10, 4, 2, 2]
     assert len(rates_of(schedule, [1.0], 99)) == 20 + 7
+
+
+@given(
+    st.lists(st.floats(0.001, 10), min_size=60, max_size=60), st.integers(1, 60), st.integers(0, 6),
+    st.floats(0, 0.9), st.integers(0, 500), st.integers(1, 5000),
+)  # fmt: skip
+def test_no_training_is_shorter_than_the_soonest_nor_longer_than_the_limit(
+    losses, epochs, patience, gain, window, passes
+):
+    schedule = Schedule(epochs, 0.1, 1, decay="settle", patience=patience, gain=gain, window=window, passes=passes)
+    rates = Rates(schedule, 0, images=50)
+    took = next(n for n in range(61) if rates.ended(losses[:n]))
+    fewest = soonest(schedule).most_epochs(50)
+    assert fewest <= took <= schedule.most_epochs(50)
+    assert rates.ended(range(fewest)) and not rates.ended(range(fewest - 1))
+
+
+def test_a_training_of_fixed_length_is_never_shorter():
+    schedule = Schedule(epochs=40, lr=0.1, batch_size=1, decay="cosine")
+    assert soonest(schedule) is schedule

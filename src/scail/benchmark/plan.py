@@ -89,6 +89,8 @@ class Count:
     """Images that are only looked at: for features, by teachers, and to test."""
     seconds: float = 0.0
     """How long one process would take; at most, where trainings may end before."""
+    least: float = 0.0
+    """How long it takes at least: every training ends as soon as it may."""
     likely: float = 0.0
     """How long it will probably take."""
     may_end: int = 0
@@ -141,8 +143,9 @@ def _count(
         there=len(trainings) - len(todo),
         epochs=sum(training.epochs for _, training in todo),
         passes=sum(training.passes for _, training in todo),
-        looks=sum(looks for _, looks in looked),
+        looks=sum(looks for _, looks in looked) + sum(training.taught for _, training in todo),
         seconds=sum(most) + looking,
+        least=sum(t * training.least for t, (_, training) in zip(most, todo, strict=True)) + looking,
         likely=sum(t * (1.0 if part is None else part) for t, part in zip(most, parts, strict=True)) + looking,
         may_end=sum(training.may_end for _, training in todo),
         unlike=parts.count(None),
@@ -150,7 +153,9 @@ def _count(
 
 
 def _seconds(training: Training, prices: Prices) -> float:
-    return training.passes * prices.training + training.epochs * prices.epoch
+    """Of the training itself, with its teacher, to its limit."""
+    trained = training.passes * prices.training + training.taught * prices.looking
+    return trained + training.epochs * prices.epoch
 
 
 def _trained_alone(configurations: dict[int, Configuration], found: Sequence[Trajectory]) -> int:

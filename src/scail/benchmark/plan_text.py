@@ -53,17 +53,18 @@ def _many(images: int) -> str:
 
 
 def time_of(count: Count, processes: int) -> str:
-    """How long it takes: probably, where that can be known, and at most, where trainings may end before.
+    """How long it takes: probably, where that can be known, and between which limits, where trainings may end before.
 
-    >>> time_of(Count(seconds=50), 1), time_of(Count(seconds=50, likely=30, may_end=2), 1)
-    ('50 s', '30 s, at most 50 s')
-    >>> time_of(Count(seconds=50, likely=30, may_end=2, unlike=1), 1)
-    'at most 50 s'
+    >>> time_of(Count(seconds=50), 1), time_of(Count(seconds=50, least=20, likely=30, may_end=2), 1)
+    ('50 s', '30 s, between 20 s and 50 s')
+    >>> time_of(Count(seconds=50, least=20, likely=30, may_end=2, unlike=1), 1)
+    'between 20 s and 50 s'
     """
-    likely, most = (duration(seconds / speed_of(processes)) for seconds in (count.likely, count.seconds))
+    speed = speed_of(processes)
+    likely, least, most = (duration(seconds / speed) for seconds in (count.likely, count.least, count.seconds))
     if not count.may_end:
         return most
-    return f"at most {most}" if count.unlike else f"{likely}, at most {most}"
+    return f"{'' if count.unlike else f'{likely}, '}between {least} and {most}"
 
 
 def assumptions(total: Count, processes: int, missing: Collection[str]) -> list[str]:
@@ -92,7 +93,11 @@ def _ends(total: Count) -> str:
     if not total.may_end:
         return ""
     if total.unlike:
-        return "; a training may end long before, when its loss no longer falls: it is counted to its limit"
+        return (
+            ". A training ends when its loss no longer falls, and nobody knows when: the time lies between that of the "
+            "shortest trainings and that of the longest. Once one of each kind is in the store, a plan says what is "
+            "likely"
+        )
     return (
-        "; a training ends when its loss no longer falls: how early, is taken from trainings of its kind in the store"
+        ". A training ends when its loss no longer falls. How early, is taken from trainings of its kind in the store"
     )

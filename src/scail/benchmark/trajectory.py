@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from scail.benchmark.configuration import Configuration
-from scail.config import Select
+from scail.config import Schedules, Select
 from scail.datasets.dataset import Dataset, fingerprint_of
 from scail.datasets.images.batches import Augmentation
 from scail.exemplars import SELECTION_VERSION, Selection, places
@@ -25,6 +25,7 @@ from scail.networks.precision import FULL
 from scail.storage.entry import key_of
 from scail.stream import State, split_into_states
 from scail.training import Joint, Trainer, trainer_of
+from scail.training.rates import soonest
 from scail.training.trainer import check_settings
 
 Device = tuple[str, str]
@@ -41,11 +42,15 @@ class Training:
     passes: int
     """Images that it goes through."""
     looks: int
-    """Images that are only looked at."""
+    """Images that are only looked at, when it has ended."""
     may_end: bool
     """Whether it ends before, when its loss stops falling."""
     kind: str
     """What tells trainings of its kind from others; see `kind_of_training`."""
+    taught: int = 0
+    """Images that a teacher looks at meanwhile."""
+    least: float = 1.0
+    """Which part of this it takes at least."""
 
 
 def kind_of_training(dataset: str, settings: Mapping[str, object]) -> str:
@@ -103,11 +108,11 @@ class Trajectory:
         """The trainer, with the experiment's settings."""
         return self._trainer(self.kind)
 
-    def _trainer(self, kind: type[Trainer]) -> Trainer:
+    def _trainer(self, kind: type[Trainer], schedules: Schedules | None = None) -> Trainer:
         experiment = self.configuration.experiment
         total = len(self.configuration.dataset.class_names)
         with self.table.told():
-            made = trainer_of(kind, experiment.recipe, experiment.trained_schedules, total)
+            made = trainer_of(kind, experiment.recipe, schedules or experiment.trained_schedules, total)
             check_settings(made)
         return made
 
@@ -174,11 +179,22 @@ class Trajectory:
     def passes(self) -> tuple[int, ...]:
         """For each state, how many images its training goes through, at most: what it costs."""
         return tuple(
-            self.training_at(s.index).passes(
-                s.index, of, s.past_classes, (self.budget(s.past_classes), self.budget(s.num_classes))
-            )
-            for s, of in zip(self.states, self.counts, strict=True)
+            self._passes(self.training_at(s.index), s, of) for s, of in zip(self.states, self.counts, strict=True)
         )
+
+    def _passes(self, trainer: Trainer, state: State, counts: Sequence[int]) -> int:
+        past = state.past_classes
+        return trainer.passes(state.index, counts, past, (self.budget(past), self.budget(state.num_classes)))
+
+    @cached_property
+    def least(self) -> tuple[float, ...]:
+        """For each state, which part of these its training goes through at least."""
+        if not self._may_end:
+            return (1.0,) * len(self.states)
+        schedules = self.configuration.experiment.trained_schedules
+        shortest = self._trainer(self.kind, Schedules({name: soonest(of) for name, of in schedules.items()}))
+        each = zip(self.states, self.counts, self.passes, strict=True)
+        return tuple(self._passes(shortest, state, counts) / max(1, passes) for state, counts, passes in each)
 
     def budget(self, classes: int) -> int:
         """B when so many classes are known."""
@@ -187,10 +203,14 @@ class Trajectory:
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """For each state, images that a network only looks at to learn: for their features, and as a teacher."""
-        taught = self.kind.taught
-        each = zip(self.states, self.counts, self.epochs, self.passes, strict=True)
-        return tuple(sum(of) + (p if taught and epochs and s.index else 0) for s, of, epochs, p in each)
+        """For each state, images that a network only looks at for their features."""
+        return tuple(map(sum, self.counts))
+
+    @property
+    def taught(self) -> tuple[int, ...]:
+        """For each state, images that a teacher looks at."""
+        each = zip(self.states, self.epochs, self.passes, strict=True)
+        return tuple(p if self.kind.taught and epochs and s.index else 0 for s, epochs, p in each)
 
     @property
     def tests(self) -> int:
@@ -202,10 +222,14 @@ class Trajectory:
     def trainings(self) -> dict[str, Training]:
         """The states that are trained, by their keys; DeeSIL's later ones are not."""
         name, may_end = self.configuration.dataset.name, self._may_end
-        known = zip(self.keys, self.states, self.epochs, self.passes, self.looks, strict=True)
+        known = zip(
+            self.keys, self.states, self.epochs, self.passes, self.looks, self.taught, self.least, strict=True
+        )  # fmt: skip
         return {
-            key: Training(epochs, passes, looks, may_end, kind_of_training(name, self.settings(state.index)))
-            for key, state, epochs, passes, looks in known
+            key: Training(
+                epochs, passes, looks, may_end, kind_of_training(name, self.settings(state.index)), taught, least
+            )
+            for key, state, epochs, passes, looks, taught, least in known
             if epochs
         }
 

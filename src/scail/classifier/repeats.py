@@ -40,6 +40,12 @@ def first_seen(model: Model | None, images: Tensor, names: Sequence[str]) -> Fir
             given.add(pair)
             rows.append(row)
     notes = []
+    if several := [digest for digest in now if len(now[digest]) > 1]:
+        names_of = ", ".join(sorted(now[several[0]])[:5])
+        notes.append(
+            f"{len(several)} pictures stand here under several names, the first under {names_of}: they are learned as "
+            "each; forget or relabel those that are wrong"
+        )
     if repeated := len(names) - len(rows):
         notes.append(f"{repeated} of {len(names)} images were learned before, or stand here twice: they count once")
     if moved and model is not None:

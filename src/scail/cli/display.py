@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from scail.benchmark.configuration import describe
+from scail.benchmark.finished import Finished
+from scail.benchmark.remaining import Remaining
 from scail.cli.shown import shown
+from scail.networks.timing import duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -25,53 +28,52 @@ _MOST_BARS = 12  # with more trajectories than fit on a screen only those at wor
 class Display:
     """Shows every trajectory's state, epoch, images per second and time left."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, finished: Finished | None = None) -> None:
+        self.console, self.known = console, finished or Finished()
         self.trajectories: Sequence[Trajectory] = ()
         self._bars: Progress | None = None
         self._all: TaskID | None = None
         self._tasks: list[TaskID] = []
-        self._passes: list[tuple[int, ...]] = []
         self._recent: list[deque[tuple[float, int]]] = []
-        self._done: list[int] = []
+        self._remaining = Remaining((), self.known)
         self._finished = 0
         self._state_started: dict[int, float] = {}
         self._loss: dict[int, float] = {}
 
     def begin(self, trajectories: Sequence[Trajectory]) -> None:
         """The trajectories are known: show them all."""
-        self.trajectories, self._passes = trajectories, [one.passes for one in trajectories]
+        self.trajectories, self._remaining = trajectories, Remaining(trajectories, self.known)
         configurations = [one.configuration for one in trajectories]
         for text in dict.fromkeys(map(describe, configurations)):
             self._say(text)
         for note in dict.fromkeys(note for one in configurations for note in one.notes):
             self._say(f"note: {note}")
-        self._recent, self._done = [deque(maxlen=50) for _ in trajectories], [0] * len(trajectories)
+        self._recent = [deque(maxlen=50) for _ in trajectories]
         if not self.console.is_terminal:
             return
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
         self._bars = Progress(
             TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TaskProgressColumn(),
-            TextColumn("{task.fields[where]}"), TextColumn("{task.fields[speed]}"), TimeRemainingColumn(),
+            TextColumn("{task.fields[where]}"), TextColumn("{task.fields[speed]}"), TextColumn("{task.fields[left]}"),
             console=self.console,
         )  # fmt: skip
         few = len(trajectories) <= _MOST_BARS
         self._tasks = [
             self._bars.add_task(
-                shown(one.title), total=sum(passes), where="waiting", speed="", start=False, visible=few
+                shown(one.title), total=self._remaining.total(number), where="waiting", speed="", left="", start=False,
+                visible=few,
             )
-            for one, passes in zip(trajectories, self._passes, strict=True)
-        ]
-        if not few:
-            total = sum(map(sum, self._passes))
-            self._all = self._bars.add_task("all trainings", total=total, where="", speed="")
+            for number, one in enumerate(trajectories)
+        ]  # fmt: skip
+        if len(trajectories) > 1:
+            self._all = self._bars.add_task("all trainings", where="", speed="", left="")
         self._bars.start()
 
     def receive(self, update: Update) -> None:
         """Something happened in a trajectory."""
         number = update.trajectory
-        of, states = self.trajectories[number], len(self._passes[number])
+        of, states = self.trajectories[number], len(self._remaining.passes[number])
         where = f"state {update.state}" if states > 1 else "all classes"
         if update.note is not None:
             self._state_started[number] = time.monotonic()
@@ -79,12 +81,13 @@ class Display:
         if update.done:
             self._finished += 1
             if len(self.trajectories) > 1:
-                self._say(f"{self._finished} of {len(self.trajectories)} trainings through all states are done")
+                left = f", {text}" if (text := self._left(range(len(self.trajectories)))) else ""
+                self._say(f"{self._finished} of {len(self.trajectories)} trainings through all states are done{left}")
             if self._bars is not None and self._all is not None:
                 self._bars.update(self._tasks[number], visible=False)
         if (progress := update.progress) is not None:
-            self._done[number] += progress.images
-            self._recent[number].append((time.monotonic(), self._done[number]))
+            self._remaining.went(number, update.state, progress.images)
+            self._recent[number].append((time.monotonic(), self._remaining.done(number)))
             if progress.loss is not None:
                 self._loss[number] = progress.loss
             epoch = f"{progress.unit} {min(progress.epoch + 1, progress.epochs)}/{progress.epochs}"
@@ -94,9 +97,10 @@ class Display:
                 f"{self._speed(number):.0f} images/s",
             )
         if (measured := update.measured) is not None:
-            self._done[number] = sum(self._passes[number][: update.state + 1])
-            self._show(number, where, "")
             row = measured.rows[0]
+            images = (row.cost or {}).get("image_passes", self._remaining.passes[number][update.state])
+            self._remaining.ended(number, update.state, images, trained=row.trained_epochs > 0)
+            self._show(number, where, "")
             took = time.monotonic() - self._state_started[number]
             loss = self._loss.pop(number, None)
             self._say(
@@ -128,9 +132,20 @@ class Display:
             if not self._bars.tasks[number].started:
                 self._bars.start_task(self._tasks[number])
                 self._bars.update(self._tasks[number], visible=True)
+            remaining, numbers = self._remaining, range(len(self.trajectories))
             if self._all is not None:
-                self._bars.update(self._all, completed=sum(self._done))
-            self._bars.update(self._tasks[number], completed=self._done[number], where=where, speed=speed)
+                done, total = (sum(map(count, numbers)) for count in (remaining.done, remaining.total))
+                self._bars.update(self._all, completed=done, total=total, left=self._left(numbers))
+            self._bars.update(
+                self._tasks[number], completed=remaining.done(number), total=remaining.total(number), where=where,
+                speed=speed, left=self._left([number]),
+            )  # fmt: skip
+
+    def _left(self, numbers: Sequence[int]) -> str:
+        """How long these trajectories will still take; empty: it is not known, or they are done."""
+        seconds = self._remaining.seconds(numbers)
+        most = "" if self._remaining.known(numbers) else "at most "
+        return f"{most}{duration(seconds)} left" if seconds and seconds >= 0.5 else ""
 
     def _speed(self, number: int) -> float:
         (begin, before), (now, done) = self._recent[number][0], self._recent[number][-1]

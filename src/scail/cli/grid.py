@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from scail.benchmark.configuration import Configuration
+    from scail.benchmark.finished import Finished
     from scail.benchmark.grid import Grid
     from scail.benchmark.point import Point
     from scail.benchmark.runner import Engine
@@ -85,6 +86,7 @@ class GridCommand(CommandOptions, TrainingOptions, _Which):
 
 def _run_grid(grid: GridCommand) -> None:
 
+    from scail.benchmark.finished import Finished
     from scail.benchmark.grid import is_finished, settle_grid
     from scail.benchmark.loggers import check_logger, logging_to
     from scail.benchmark.runner import config_of, run_configurations
@@ -105,7 +107,8 @@ def _run_grid(grid: GridCommand) -> None:
     settled = settle_grid(_points(grid), out, archive)
     configurations = settled.configurations
     finished = {i for i, one in enumerate(configurations) if is_finished(one)}
-    _print_plan(grid, settled, finished, console)
+    known = Finished.in_store(grid.store)
+    _print_plan(grid, settled, finished, known, console)
     if grid.plan:
         return
     if settled.missing:
@@ -117,7 +120,7 @@ def _run_grid(grid: GridCommand) -> None:
             if one.folder is not None and trajectories_in(one):
                 _keep(archive, one.folder)
         keep = partial(_write_results, archive, not grid.no_thumbnails)
-        with logging_to(grid.logger, out / "logs", Display(console)) as (begin, receive):
+        with logging_to(grid.logger, out / "logs", Display(console, known)) as (begin, receive):
             run_configurations(
                 todo, store=grid.store, jobs=grid.jobs, begin=begin, receive=receive, finished=keep, engine=engine
             )
@@ -171,16 +174,14 @@ def _parts(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
-def _print_plan(grid: GridCommand, settled: Grid, finished: set[int], console: Console) -> None:
-    from scail.benchmark.finished import Finished
+def _print_plan(grid: GridCommand, settled: Grid, finished: set[int], known: Finished, console: Console) -> None:
     from scail.benchmark.plan import Count, plan_of
     from scail.benchmark.plan_text import assumptions, plan_table
     from scail.benchmark.prices import prices_of
     from scail.benchmark.runner import processes_for
     from scail.storage.remote_store import keys_in
 
-    stored, share = keys_in(grid.store), Finished.in_store(grid.store).share
-    counts = plan_of(settled.configurations, stored, finished, prices_of, share)
+    counts = plan_of(settled.configurations, keys_in(grid.store), finished, prices_of, known.share)
     total = sum(counts.values(), Count())
     processes = grid.jobs or processes_for(settled.configurations, total.trajectories)
     console.print(plan_table(counts, total, processes, settled.missing))

@@ -23,6 +23,8 @@ import tyro
 
 def parse(name: str, command: Any, options: Sequence[str]) -> Callable[[], None]:
     """The command of this name with these options; `--help` ends here."""
+    if list(options[1:2]) in (["-h"], ["--help"]) and (inner := _inner(command, options[0])):
+        return parse(f"{name} {options[0]}", inner, options[1:])
     description = None
     if list(options[:1]) in (["-h"], ["--help"]):
         print(_wrapped(command.__doc__) + "\n")
@@ -96,6 +98,13 @@ def _like_no_option(words: Sequence[str], command: Any) -> str:
     known = ["--help", *options_of(command)]
     names = (word.partition("=")[0] for word in words if word.startswith("--") and word != "--")
     return next((name for name in names if not difflib.get_close_matches(name, known, 1)), "")
+
+
+def _inner(command: Any, word: str) -> Any:
+    """The command of a command that has this name, as gc of `scail store`; None: there is none."""
+    parts = [part for hint in get_type_hints(command, include_extras=True).values() for part in _parts(hint)]
+    named = [part for part in parts if any(getattr(of, "name", 0) == word for of in getattr(part, "__metadata__", ()))]
+    return next((of for part in named for of in get_args(part)[:1] if is_dataclass(of)), None)
 
 
 def options_of(command: Any) -> list[str]:

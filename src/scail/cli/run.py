@@ -45,6 +45,7 @@ class RunCommand(CommandOptions, RunOptions):
     def _lead(self, experiment: Experiment, seeds: int) -> None:
         """Run as the only process, or as the one of several that speaks and writes."""
 
+        from scail.benchmark.finished import Finished
         from scail.benchmark.loggers import check_logger, logging_to
         from scail.benchmark.runner import new_run_folder, run_experiment
         from scail.cli.display import Display
@@ -57,7 +58,8 @@ class RunCommand(CommandOptions, RunOptions):
             check_logger(self.logger)
         console = Terminal()
         out = self.out or (new_run_folder(experiment) if self.logger else None)  # logs are written from the start
-        with logging_to(self.logger, (out or Path()) / "logs", Display(console)) as (begin, receive):
+        display = Display(console, Finished.in_store(self.store))
+        with logging_to(self.logger, (out or Path()) / "logs", display) as (begin, receive):
             results = run_experiment(
                 experiment, out, seeds=seeds, store=self.store, jobs=self.jobs, begin=begin, receive=receive
             )

@@ -21,6 +21,16 @@ FILES_SIZE = 64
 _SCHEDULE = "_schedule"
 
 
+def _as_names(settings: object, *which: str) -> None:
+    """Names as they are kept: a list becomes a tuple, a text with commas is what the command line would make of it."""
+    for name in which:
+        value = getattr(settings, name)
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(",") if part.strip()]
+        if isinstance(value, list):
+            object.__setattr__(settings, name, tuple(value))
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """Which part of a data set, how it is cut into training and test images, and how it is read."""
@@ -79,6 +89,9 @@ class ExemplarSettings:
     """B, the exemplars in memory: a number over all classes, or as `scail.config.memory_size` reads it."""
     select: tuple[Select, ...] | None = asked(None)
     """How exemplars are chosen; None: both ways on FT's trajectory, and as in its own paper for every other method."""
+
+    def __post_init__(self) -> None:
+        _as_names(self, "select")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +162,7 @@ class Experiment:
     """Keep the features of the test images in the store: other heads are then scored without the network."""
 
     def __post_init__(self) -> None:
+        _as_names(self, "methods", "own_methods")
         if self.recipe is _BY_DEFAULT:
             from scail.config.recipes import quick  # it makes experiments
 

@@ -173,7 +173,8 @@ METHODS: dict[str, Method] = {
         heads.ft_wa, in_paper=False,
     ),
     "prior": Method(
-        "prior", "fine tuning, then scores corrected for how many images each class had", heads.prior, in_paper=False,
+        "prior", "fine tuning, then scores lowered for classes that had many images in training",
+        heads.prior, in_paper=False,
     ),
     "tau_norm": Method(
         "tau-norm", "fine tuning, then each class's weights divided by a power of their length",
@@ -193,11 +194,11 @@ METHODS: dict[str, Method] = {
         heads.ft_ridge, needs_exemplars=True, in_paper=False
     ),
     "duet": Method(
-        "duet", "the scores of SIW^mc and FT^ridge, added up: both look at the same fine tuning",
+        "duet", "two methods decide together: the scores of SIW^mc and of FT^ridge, added up",
         heads.duet, needs_exemplars=True, in_paper=False,
     ),
     "icarl_duet": Method(
-        "iCaRL^duet", "the scores of FT^distill and iCaRL, added up",
+        "iCaRL^duet", "two methods decide together: the scores of FT^distill and of iCaRL, added up",
         heads.icarl_duet, "distill", "herding", needs_exemplars=True, in_paper=False,
     ),
     "ncm": Method(

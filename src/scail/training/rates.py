@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 
 from scail.config import Schedule
 
@@ -27,6 +28,11 @@ class Rates:
     def most(self) -> int:
         """How many epochs it takes at most."""
         return self.schedule.most_epochs(self.images)
+
+    @property
+    def fewest(self) -> int:
+        """How many epochs it takes at least: as many as where the loss never falls."""
+        return next(n for n in range(1, self.most + 1) if self.ended(range(n)))
 
     def ended(self, losses: Sequence[float]) -> bool:
         """Whether the training is over, after epochs with these mean losses."""
@@ -61,6 +67,22 @@ class Rates:
             if epoch + 1 + _fall(epoch + 1) > self.most or _no_longer_falls(losses[:epoch], over, gain):
                 return epoch
         return None
+
+
+def soonest(schedule: Schedule) -> Schedule:
+    """The schedule, for counting alone: each of its trainings ends as soon as it may."""
+    values = {field.name: getattr(schedule, field.name) for field in fields(Schedule)}
+    return _Soonest(**values) if schedule.decay == "settle" else schedule
+
+
+class _Soonest(Schedule):
+    def most_epochs(self, images: int) -> int:
+        return _fewest(Schedule(**{field.name: getattr(self, field.name) for field in fields(Schedule)}), images)
+
+
+@lru_cache(maxsize=1024)
+def _fewest(schedule: Schedule, images: int) -> int:
+    return Rates(schedule, state=0, images=images).fewest
 
 
 def _fall(full: int) -> int:
