@@ -13,8 +13,7 @@ from statistics import mean, stdev
 import torch
 from torch import Tensor
 
-from scail.classifier.left_out import KNOWN_SHARE
-from scail.classifier.odds import POWER, best_odds
+from scail.classifier.left_out import KNOWN_SHARE, LeftOut, odds_left_out
 from scail.config.recipes import PRETRAINED_NETWORK
 from scail.datasets import load_dataset
 from scail.evaluation import top_k_accuracy
@@ -84,9 +83,9 @@ def measured(method: str, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tens
     top1 = top_k_accuracy(scores, test[1], 1)
     if left_out is None:
         return [float("nan"), top1, float("nan")]
-    found = left_out(moments, *train)
-    odds = best_odds(found, train[1], POWER)
-    return [top_k_accuracy(found, train[1], 1), top1, calibration_error(odds.of(scores.double()), test[1])]
+    found = LeftOut(left_out(moments, *train), train[1])
+    odds = odds_left_out(METHODS[method], moments, found)
+    return [found.accuracy["top1"], top1, calibration_error(odds.of(scores.double()), test[1])]
 
 
 def fetril_after(calls: int, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], classes: int) -> float:
@@ -106,7 +105,7 @@ def unknown(train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], classes: 
     strange = measure.measure(test[0])
     slda = METHODS["slda"]
     assert slda.left_out is not None
-    odds = best_odds(slda.left_out(moments, features, labels), labels, POWER)
+    odds = odds_left_out(slda, moments, LeftOut(slda.left_out(moments, features, labels), labels))
     unsure = -odds.of(slda.head(evidence_of(moments, features, labels)).scores(test[0]).double()).amax(1)
     areas = [area_under_curve(values[is_known], values[~is_known]) for values in (strange, unsure)]
     return [*areas, *(100 * float((strange[at] > 1).double().mean()) for at in (is_known, ~is_known))]

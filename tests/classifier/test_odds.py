@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scail.classifier.odds import POWER, Odds, best_odds
+from scail.classifier.left_out import LeftOut, odds_left_out
+from scail.classifier.odds import POWER, Odds, best_odds, odds_of_best
 from scail.heads import Moments, slda_left_out
 from scail.heads.slda import shrunk_covariance
+from scail.methods import METHODS
 
 
 def test_odds_by_hand():
@@ -89,17 +92,57 @@ def calibration_error(odds, labels, bins=10):
     )
 
 
-def test_images_that_are_left_out_make_odds_that_can_be_trusted():
+def clouds(each, size=200, classes=40, tested=50):
+    """The moments of some images around means of their own, these images, and others that are tested."""
     draw = torch.Generator().manual_seed(0)
-    classes, size = 10, 40
-    means = 0.5 * torch.randn(classes, size, generator=draw)
-    learned, tested = torch.arange(classes).repeat_interleave(12), torch.arange(classes).repeat_interleave(200)
-    features, images = (means[of] + torch.randn(len(of), size, generator=draw) for of in (learned, tested))
-    moments = Moments.of(features, learned, classes)
-    left_out = slda_left_out(moments, features, learned)
-    odds = best_odds(left_out, learned)
+    means = 0.3 * torch.randn(classes, size, generator=draw)
+    labels = [torch.arange(classes).repeat_interleave(count) for count in (each, tested)]
+    features = [means[of] + torch.randn(len(of), size, generator=draw) for of in labels]
+    return Moments.of(features[0], labels[0], classes), list(zip(features, labels, strict=True))
+
+
+def slda_scores(moments, features):
     weight = torch.linalg.solve(shrunk_covariance(moments)[0], moments.mean_CD.T).T
-    scores = images.double() @ weight.T - 0.5 * (weight * moments.mean_CD).sum(1)
+    return features.double() @ weight.T - 0.5 * (weight * moments.mean_CD).sum(1)
+
+
+@pytest.mark.parametrize("each", [3, 5, 12])
+def test_images_that_are_left_out_make_odds_that_can_be_trusted(each):
+    moments, (learned, (images, tested)) = clouds(each)
+    odds = odds_left_out(METHODS["slda"], moments, LeftOut(slda_left_out(moments, *learned), learned[1]))
+    scores = slda_scores(moments, images)
     assert 0.3 < float((scores.argmax(1) == tested).double().mean()) < 0.98  # neither hopeless nor sure
     trusted, plain = calibration_error(odds.of(scores), tested), calibration_error(Odds().of(scores), tested)
-    assert trusted < 0.05 and trusted < plain
+    assert trusted < 0.07 and trusted < plain
+
+
+def test_of_few_images_the_one_that_is_missing_is_made_up_for():
+    moments, (learned, (images, tested)) = clouds(3)
+    found, scores = LeftOut(slda_left_out(moments, *learned), learned[1]), slda_scores(moments, images)
+    errors = [
+        calibration_error(odds_left_out(method, moments, found).of(scores), tested)
+        for method in (METHODS["slda"], replace(METHODS["slda"], behind=None))
+    ]
+    assert errors[0] < 0.07 and errors[1] > 0.2
+
+
+@given(st.integers(0, 10**6), st.floats(-6, 6), st.integers(2, 8))
+@settings(max_examples=40, deadline=None)
+def test_no_temperature_makes_it_likelier_that_the_best_class_is_right(seed, log_scale, classes):
+    draw = torch.Generator().manual_seed(seed)
+    scores = math.exp(log_scale) * torch.randn(60, classes, generator=draw, dtype=torch.float64)
+    labels = torch.where(torch.rand(60, generator=draw) < 0.6, scores.argmax(1), 0)
+
+    def loss(temperature):
+        chance = Odds(temperature, POWER).of(scores).amax(1)
+        return float(-torch.where(scores.argmax(1) == labels, chance, 1 - chance).log().mean())
+
+    found = odds_of_best(scores, labels)
+    assert loss(found.temperature) <= min(loss(math.exp(step / 20)) for step in range(-230, 139)) + 1e-9
+
+
+def test_best_classes_that_are_all_right_are_sure_and_all_wrong_are_a_guess():
+    scores = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    assert odds_of_best(scores, torch.tensor([0, 1])).of(scores).amax(1).tolist() == [1, 1]
+    assert odds_of_best(scores, torch.tensor([2, 2])).of(scores).amax(1).tolist() == pytest.approx([1 / 3] * 2, abs=0.01)
+    assert odds_of_best(scores[:0], torch.tensor([], dtype=torch.int64)) == Odds(power=POWER)

@@ -104,6 +104,23 @@ def test_slda_of_a_flat_covariance():
     assert_head(heads.slda(evidence), [[0, 0], [4, 4]], [0, -8], [0, 4])
 
 
+def test_how_far_a_class_is_behind_without_one_of_its_images():
+    # the identity, and noise of squared length 2 an image: in a mean of two images 1, of one image 2; half of what is more
+    evidence = evidence_of([[1, 0], [3, 0], [0, 1], [0, 3], [5, 5]], [0, 0, 1, 1, 2])
+    assert heads.slda_behind(evidence.known_moments).tolist() == [0.5, 0.5, 0]  # the only one is not left out
+
+
+def test_an_image_that_is_left_out_scores_as_much_less_than_a_fresh_one():
+    classes, each, size, draw = 300, 3, 30, torch.Generator().manual_seed(0)
+    means = torch.randn(classes, size, generator=draw)
+    labels, tested = (torch.arange(classes).repeat_interleave(count) for count in (each, 20))
+    features, fresh = (means[of] + torch.randn(len(of), size, generator=draw) for of in (labels, tested))
+    moments = Moments.of(features, labels, classes)
+    left_out = heads.slda_left_out(moments, features, labels).gather(1, labels[:, None]).mean()
+    whole = heads.slda(evidence_of(features, labels)).scores(fresh).gather(1, tested[:, None]).mean()
+    assert float(heads.slda_behind(moments)[0]) == pytest.approx(float(whole - left_out), rel=0.1)
+
+
 def test_ridge_with_one_strength(monkeypatch):
     # features -1 and 1, mean 0, scatter 2, mean scatter 2: with strength 1 the penalty is 2
     # weights -1 / (2 + 2) and 1 / 4, offset 1/2 each: of 2 the scores are 0 and 1

@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scail.classifier.odds import POWER, Odds, best_odds
+from scail.classifier.left_out import LeftOut, odds_left_out
+from scail.classifier.odds import POWER, Odds
 from scail.config.recipes import FROZEN_METHOD
 from scail.heads import Evidence, LinearHead
 from scail.methods import METHODS
@@ -67,14 +68,13 @@ class FeatureModel:
 
     def _odds(self, features_ND: Tensor, labels_N: Tensor) -> Odds:
         """Odds that can be trusted: rows that were just learned, each by the classifier that never saw it."""
-        closed_form = METHODS[self.method].left_out
+        method, seen = METHODS[self.method], self._seen
         others = self.moments.count_C[labels_N] > 1
-        if closed_form is None or not bool(others.any()) or int((self.moments.count_C > 0).sum()) < 2:
+        if method.left_out is None or not bool(others.any()) or int((self.moments.count_C > 0).sum()) < 2:
             return Odds(power=POWER)
-        seen = self._seen
         place_C = torch.cumsum(self.moments.count_C > 0, 0) - 1
         labels_N = place_C[labels_N[others]]
-        return best_odds(closed_form(seen, features_ND[others], labels_N), labels_N, POWER)
+        return odds_left_out(method, seen, LeftOut(method.left_out(seen, features_ND[others], labels_N), labels_N))
 
     @cached_property
     def _seen(self) -> Moments:

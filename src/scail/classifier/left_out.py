@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from scail.classifier.model import Model
-from scail.classifier.odds import POWER, Odds, best_odds
+from scail.classifier.odds import POWER, Odds, best_odds, odds_of_best
 from scail.evaluation import top_k_accuracy
 from scail.heads.strangeness import Familiar, distance_between_kinds, moments_at_hand, similar_left_out
-from scail.methods import METHODS
+from scail.methods import METHODS, Method
+from scail.moments import Moments
 
 KNOWN_SHARE = 0.95
 """So many of the learned images are not unknown."""
@@ -59,6 +60,14 @@ def left_out(model: Model) -> LeftOut | None:
     return LeftOut(closed_form(moments, features_ND, labels_N), labels_N)
 
 
+def odds_left_out(method: Method, moments: Moments, found: LeftOut) -> Odds:
+    """Odds that can be trusted. The classifier has seen one image more of each class than the one that left it out."""
+    scores_NC, labels_N = found.scores_NC, found.labels_N
+    if method.behind is not None:
+        scores_NC = scores_NC.scatter_add(1, labels_N[:, None], method.behind(moments)[labels_N][:, None])
+    return odds_of_best(scores_NC, labels_N)
+
+
 def _at_hand(model: Model) -> tuple[Tensor, Tensor]:
     """Features and labels of learned images: of all calls, or, where they were not kept, of exemplars and new ones."""
     evidence = model.learned.evidence
@@ -85,13 +94,13 @@ def _spread(rows: Tensor, most: int) -> Tensor:
 
 def calibrated(model: Model) -> Model:
     """With odds that can be trusted, and the scale on which it tells the unknown."""
-    found = left_out(model)
+    found, moments, method = left_out(model), model.learned.evidence.moments, METHODS[model.settings.method]
     features_ND, labels_N = _at_hand(model)
-    if found is not None:
-        odds = best_odds(found.scores_NC, found.labels_N, POWER)
+    if found is not None and moments is not None:
+        odds = odds_left_out(method, moments, found)
     elif len(model.held_out.images):
         odds = best_odds(model.scores(model.held_out.images), model.held_out.memory.labels)
-    elif METHODS[model.settings.method].left_out is not None and len(labels_N):
+    elif method.left_out is not None and len(labels_N):
         odds = best_odds(model.head().scores(features_ND), labels_N, POWER, SUCCESSION)
     else:  # on what it was trained with: they will be too sure
         odds = best_odds(model.head().scores(features_ND), labels_N) if len(labels_N) else Odds()

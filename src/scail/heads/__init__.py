@@ -22,7 +22,7 @@ from scail.heads.prior import prior
 from scail.heads.ridge import ridge, ridge_left_out
 from scail.heads.scail import scail, scale_past_weights
 from scail.heads.siw import siw, siw_mc
-from scail.heads.slda import slda, slda_left_out
+from scail.heads.slda import slda, slda_behind, slda_left_out
 from scail.heads.svm import svm
 from scail.heads.tau_norm import tau_norm
 from scail.heads.threshold_moving import threshold_moving
@@ -32,5 +32,5 @@ __all__ = [
     "Evidence", "LinearHead", "Moments", "bic", "duet", "evidence_of", "fetril", "ft", "ft_init", "ft_init_l2", "ft_l2",
     "ft_nem", "ft_ridge", "ft_slda", "ft_wa", "icarl_duet", "il2m", "lucir", "lucir_mc", "ncm", "ncm_left_out",
     "own_features", "podnet", "prior", "ridge", "ridge_left_out", "scail", "scale_past_weights", "siw", "siw_mc",
-    "slda", "slda_left_out", "svm", "tau_norm", "threshold_moving",
+    "slda", "slda_behind", "slda_left_out", "svm", "tau_norm", "threshold_moving",
 ]  # fmt: skip

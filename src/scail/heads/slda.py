@@ -83,3 +83,18 @@ def slda_left_out(moments: Moments, features_ND: Tensor, labels_N: Tensor) -> Te
     products = [(solved_DN.T * own_ND).sum(1)[:, None] for solved_DN in (image_DN, own_DN, off_DN)]
     own_N1 = scores(products[0], products[1], products[2]).masked_fill((count_N < 2)[:, None], -torch.inf)
     return others_NC.scatter(1, labels_N[:, None], own_N1)
+
+
+def slda_behind(moments: Moments) -> Tensor:
+    """C scores by which an image's own class is behind when the image is left out, on average.
+
+    A mean of n images is longer than the true one by what noise adds, d / n, and half of that is taken off the score.
+    Without the image it is d / (n - 1), for this one class alone. d is the squared length of the noise of one image,
+    under the precision without it.
+    """
+    precision_DD, share = precision(moments)
+    freedom = max(1, moments.images - int((moments.count_C > 0).sum()))
+    length = float((precision_DD * moments.within_DD).sum()) / freedom
+    length /= max(1 - (1 - share) * length / freedom, 1e-12)
+    count_C = moments.count_C.double()
+    return (0.5 * length / (count_C * (count_C - 1))).masked_fill(moments.count_C < 2, 0.0)

@@ -37,6 +37,8 @@ class Method:
     """Reads nothing of the exemplars: it is the same with any memory."""
     left_out: Callable[[Moments, Tensor, Tensor], Tensor] | None = None
     """Scores of learned images, each by the classifier that never saw it; None: there is no closed form."""
+    behind: Callable[[Moments], Tensor] | None = None
+    """By how much such an image's own class scores less than it would with as many images as before; None: not known."""
     options: tuple[str, ...] = ()
     """Of the `HeadOptions`, those that the head takes."""
     carried: tuple[str, ...] = ()
@@ -208,7 +210,7 @@ METHODS: dict[str, Method] = {
     "slda": Method(
         "SLDA", "frozen network, nearest class mean; where features vary much counts less",
         heads.slda, "frozen", ignores_memory=True,
-        left_out=heads.slda_left_out, in_paper=False,
+        left_out=heads.slda_left_out, behind=heads.slda_behind, in_paper=False,
     ),
     "ridge": Method(
         "ridge", "frozen network, least squares", heads.ridge, "frozen", ignores_memory=True,
