@@ -21,9 +21,8 @@ from scail.training.task import Task
 from scail.training.trainer import Trainer
 
 UNKNOWN_FUTURE = 100  # with an unknown future the summed loss is divided by this, so that lr keeps its meaning
-RATES_ARE_FOR = (
-    100  # so many outputs; the mean over fewer has larger gradients, and a rate as many times smaller; Adam's are not
-)
+# So many outputs: the mean over fewer has larger gradients, and SGD a rate as many times smaller.
+RATES_ARE_FOR = 100
 TEMPERATURE = (1.0,)
 """Of what the previous network says; a schedule may have another."""
 
