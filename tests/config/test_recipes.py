@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -150,7 +150,8 @@ def test_a_recipes_states_and_memory_count_where_none_are_given():
 def test_split_mnist_trains_as_its_numbers_were_published():
     """Some 2000 batches of 128 in each state, by Adam at 0.001, with nothing that lowers the rate."""
     found = experiment_of(RunOptions(dataset="mnist", recipe="split-mnist")).trained_schedules
-    assert found["first"] == found["later"] == found["distill"]
+    assert found["first"] == found["later"] == replace(found["distill"], distillation=())
+    assert found["distill"].distillation == (2,)  # iCaRL's temperature
     one = found["later"]
     assert (one.optimizer, one.lr, one.momentum, one.weight_decay) == ("adam", 0.001, 0.9, 0)
     assert (one.decay, one.milestones, one.batch_size) == ("steps", (), 128)

@@ -19,6 +19,7 @@ from scail.benchmark.configuration import settle
 from scail.benchmark.runner import run_experiment
 from scail.benchmark.trajectory import trajectories_in
 from scail.config import Schedule
+from scail.config.recipes import quick
 from scail.datasets.images.batches import Augmentation
 from scail.exemplars import aside_places, exemplar_draw, places
 from scail.methods import METHODS
@@ -143,6 +144,17 @@ def test_with_a_known_future_the_loss_is_the_mean_over_all_outputs():
     assert loss.item() == pytest.approx(sum(terms) / 8, rel=1e-5)
     # Scores of zero: every output has the loss ln 2, whatever its target; so has the mean.
     assert sigmoid_loss(teacher, 2, True, Fixed(torch.zeros(2, 4)), torch.zeros(2), LABELS).item() == pytest.approx(LN2)
+
+
+def test_what_the_teacher_says_can_be_softened():
+    """At temperature 2 its scores count half; those of the network stay as they are."""
+    soft = sigmoid_loss(Fixed(BEFORE), 2, True, Fixed(SCORES), torch.zeros(2), LABELS, temperature=2.0)
+    halves = sigmoid_loss(Fixed(BEFORE / 2), 2, True, Fixed(SCORES), torch.zeros(2), LABELS)
+    assert soft == halves != sigmoid_loss(Fixed(BEFORE), 2, True, Fixed(SCORES), torch.zeros(2), LABELS)
+    recipe = quick("digits").recipe
+    for asked, expected in (((0.0,), "temperature 0, expected a number above 0"), ((1.0, 2.0), "expected 1, as 1")):
+        with pytest.raises(ValueError, match=expected):
+            Distill.of(recipe, recipe.schedules.but([("distill", "distillation", asked)]), 10)
 
 
 def test_with_an_unknown_future_the_loss_is_the_sum_over_seen_outputs_divided_by_100():

@@ -171,7 +171,8 @@ class RunOptions(DeviceOptions, TrainingOptions, StreamOptions):
     WHAT is what to change. Numbers: epochs, lr, batch_size, momentum, weight_decay, divide_by, patience,
     weight_decay_states, micro_batch, passes, window, gain. Yes or no: divide_by_state, sum_micro_batches.
     backbone_rate: 0.1 lets all but the linear layer learn at a tenth of the rate; features then move less.
-    milestones: epochs with a plus between, as 30+60. distillation: weights of its terms, as 1+3.
+    milestones: epochs with a plus between, as 30+60. distillation: weights of its terms, as 1+3; of
+    distill: its temperature.
     pruned: the share that PackNet gives up after each state. critic_steps: of an image generator.
     decay: plateau, steps, cosine or settle. settle ends when the loss no longer falls. optimizer: sgd or adam."""
     keep_past_rows: bool = False

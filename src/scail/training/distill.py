@@ -21,9 +21,10 @@ from scail.training.task import Task
 from scail.training.trainer import Trainer
 
 UNKNOWN_FUTURE = 100  # with an unknown future the summed loss is divided by this, so that lr keeps its meaning
-RATES_ARE_FOR = (
-    100  # so many outputs; the mean over fewer has larger gradients, and a rate as many times smaller; Adam's are not
-)
+# So many outputs: the mean over fewer has larger gradients, and SGD a rate as many times smaller.
+RATES_ARE_FOR = 100
+TEMPERATURE = (1.0,)
+"""Of what the previous network says; a schedule may have another."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Distill(Trainer):
         """With outputs for all classes that will come, where that is known."""
         weights = recipe.weights and weights_id(recipe.network, recipe.weights)
         schedule = schedules["distill"]
+        if not schedule.weights(TEMPERATURE)[0] > 0:
+            raise ValueError(f"distill: temperature {schedule.distillation[0]:g}, expected a number above 0, as 2")
         if total_classes and total_classes < RATES_ARE_FOR and schedule.optimizer == "sgd":
             schedule = replace(schedule, lr=schedule.lr * total_classes / RATES_ARE_FOR)
         return cls(recipe.network, schedule, total_classes, weights)
@@ -60,7 +63,9 @@ class Distill(Trainer):
             network, teacher = task.previous.clone(), teacher_of(task.previous).to(task.fabric.device)
             if self.total_classes is None:
                 network.recreate_linear(outputs, fresh, keep_past=True)
-        loss = partial(sigmoid_loss, teacher, task.past_classes, self.total_classes is not None)
+        (temperature,) = self.schedule.weights(TEMPERATURE)
+        known = self.total_classes is not None
+        loss = partial(sigmoid_loss, teacher, task.past_classes, known, temperature=temperature)
         fit(network, task, self.schedule, loss)
         return network
 
@@ -76,11 +81,12 @@ class Distill(Trainer):
 
 
 def sigmoid_loss(
-    teacher: Network | None, past: int, known_future: bool, model: nn.Module, images: Tensor, labels: Tensor
-) -> Tensor:
+    teacher: Network | None, past: int, known_future: bool, model: nn.Module, images: Tensor, labels: Tensor,
+    temperature: float = 1.0,
+) -> Tensor:  # fmt: skip
     """Binary cross-entropy over all outputs against `sigmoid_targets`."""
     scores = model(images)
-    before = None if teacher is None else teacher_scores(teacher, images)[:, :past]
+    before = None if teacher is None else teacher_scores(teacher, images)[:, :past] / temperature
     targets = sigmoid_targets(scores, labels, before)
     if known_future:
         return F.binary_cross_entropy_with_logits(scores, targets)
