@@ -142,7 +142,7 @@ def test_a_generator_is_kept_as_it_was_when_its_classes_were_new(states):
         if "." in name:
             assert torch.equal(last[name], value)
     assert torch.equal(last["recognised_C"][:2], first["recognised_C"])
-    assert recognised_share(last) == pytest.approx(100 * last["recognised_C"].mean().item())
+    assert recognised_share(last) == pytest.approx(100 * last["recognised_C"].mean().item(), abs=1e-4)
     assert last["generator_0.first.weight"].dtype == torch.float16
     GenerativeReplay.check_carried(last, 5, 64)
 

@@ -136,4 +136,4 @@ def _stored(value: Tensor) -> Tensor:
 def recognised_share(carried: Mapping[str, Tensor]) -> float | None:
     """Percent of generated images, over all classes, that were recognised when their class was new; None: none are."""
     shares = carried.get("recognised_C")
-    return None if shares is None or len(shares) == 0 else 100 * float(shares.mean())
+    return None if shares is None or len(shares) == 0 else round(100 * float(shares.mean()), 4)
