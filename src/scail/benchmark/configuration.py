@@ -28,6 +28,7 @@ from scail.results.summary import AVERAGING
 from scail.runtime.devices import check_devices
 from scail.runtime.seeds import generator_for
 from scail.stream import State, class_order, split_into_states
+from scail.training import Trainer
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def settle(experiment: Experiment, dataset: Dataset | None = None) -> Configurat
     check_devices(machine)
     named = tuple(table.split(name)[0] for name in experiment.methods)
     methods, notes = choose_methods(named, memory, table.methods)
-    methods, left_out = _without_lonely(methods, named, states, memory, table)
+    methods, left_out = _without_unfit(methods, named, states, memory, table, dataset)
     notes = (*dataset.notes, *notes, *left_out, *note_on_nothing(experiment, dataset))
     notes = (*notes, *_notes_on_memory(methods, memory, states[-1], table))
     return Configuration(experiment, dataset, order, states, memory, methods, described, notes, table, size.per_class)
@@ -108,22 +109,37 @@ def note_on_nothing(experiment: Experiment, dataset: Dataset) -> list[str]:
     ]
 
 
-def _without_lonely(
-    methods: tuple[str, ...], named: tuple[str, ...], states: tuple[State, ...], memory: int, table: Table
-) -> tuple[tuple[str, ...], list[str]]:
-    """The methods whose trainers have enough classes at hand in every state, and notes on the others."""
+def _without_unfit(
+    methods: tuple[str, ...], named: tuple[str, ...], states: tuple[State, ...], memory: int, table: Table,
+    dataset: Dataset,
+) -> tuple[tuple[str, ...], list[str]]:  # fmt: skip
+    """The methods whose trainers have enough classes at hand in every state, and images that they can do with; and
+    notes on the others."""
     notes = []
     for name in methods:
         alone = memory == 0 or table.methods[name].without_memory
         smallest = min((s for s in states if s.index == 0 or alone), key=lambda s: len(s.class_names))
-        if len(smallest.class_names) >= table.methods[name].kind.least_classes:
+        hindered = _what_hinders(table.methods[name].kind, smallest, dataset)
+        if hindered is None:
             continue
-        reason = f"in state {smallest.index} only one class is at hand, and it needs two"
+        reason, advice = hindered
         if name in named:
-            raise ValueError(f"method {name}: {reason}; leave it out, or use larger states")
+            raise ValueError(f"method {name}: {reason}; leave it out, or {advice}")
         methods = tuple(m for m in methods if m != name)
         notes.append(f"{table.methods[name].label} is left out: {reason}")
     return methods, notes
+
+
+def _what_hinders(kind: type[Trainer], smallest: State, dataset: Dataset) -> tuple[str, str] | None:
+    """Why a trainer cannot do here, and what to do; None: it can."""
+    if len(smallest.class_names) < kind.least_classes:
+        return f"in state {smallest.index} only one class is at hand, and it needs two", "use larger states"
+    side, (_, height, width) = kind.most_side, dataset.shape
+    if side is not None and (dataset.on_disk or max(height, width) > side):
+        where = "read from disk" if dataset.on_disk else "in memory"
+        reason = f"images are {height} x {width} pixels, {where}, and it needs {side} x {side} at most, in memory"
+        return reason, f"scale them: --image-size {side}"
+    return None
 
 
 def _notes_on_memory(methods: tuple[str, ...], memory: int, last: State, table: Table) -> list[str]:

@@ -34,6 +34,7 @@ class GenerativeReplay(Trainer):
 
     title = "generative replay"
     schedules = ("first", "generative_replay", "generator")
+    most_side = MOST_SIDE
     first: Joint
     schedule: Schedule
     """The network, in later states."""

@@ -111,6 +111,9 @@ class Generators:
     def check(cls, carried: Mapping[str, Tensor], classes: int) -> None:
         """A ValueError where these are not the generators of so many classes."""
         check_shapes(carried, {**dict.fromkeys(_ROWS, (classes,)), "image_shape": (4,)})
+        for name in (*_ROWS[:2], "image_shape"):
+            if carried[name].dtype != torch.int64:
+                raise ValueError(f"{name} is of {carried[name].dtype}, expected {torch.int64}")
         most = Shape(_MOST_CHANNELS, MOST_SIDE, MOST_SIDE, _MOST_BASE)
         sizes = carried["image_shape"].tolist()
         if not all(1 <= size <= limit for size, limit in zip(sizes, most, strict=True)):
@@ -125,6 +128,9 @@ class Generators:
                 raise ValueError(f"generator_{number}: not the weights of a generator ({str(error)[:200]})") from error
             if not 0 <= int(columns.min()) <= int(columns.max()) < made.classes:
                 raise ValueError(f"column_C: generator {number} has no class {int(columns.max())}")
+        numbers = {f"generator_{number}" for number in found.generator_C.tolist()}
+        if strange := {name.partition(".")[0] for name in found.weights} - numbers:
+            raise ValueError(f"{min(strange)}: a generator of no class")
 
 
 def _stored(value: Tensor) -> Tensor:
@@ -136,4 +142,4 @@ def _stored(value: Tensor) -> Tensor:
 def recognised_share(carried: Mapping[str, Tensor]) -> float | None:
     """Percent of generated images, over all classes, that were recognised when their class was new; None: none are."""
     shares = carried.get("recognised_C")
-    return None if shares is None or len(shares) == 0 else 100 * float(shares.mean())
+    return None if shares is None or len(shares) == 0 else round(100 * float(shares.mean()), 4)

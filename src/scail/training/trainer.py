@@ -39,6 +39,8 @@ class Trainer(Protocol):
     """Trains on random exemplars and on nothing else: the memory decides state 0, too."""
     taught: ClassVar[bool] = False
     """The network of the state before looks at every image too, in all states but the first."""
+    most_side: ClassVar[int | None] = None
+    """Images have so many pixels a side at most, and are in memory; None: any do."""
     holds_out: ClassVar[bool] = False
     """Holds exemplars out of the training, in state 0 too, and so needs two of a class."""
 

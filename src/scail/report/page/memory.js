@@ -19,7 +19,7 @@ function generated(sheet, row, share, name) {
     style: { backgroundImage: `url(${sheet.src})`, backgroundSize: `${sheet.columns * 32}px ${sheet.rows * 32}px`, backgroundPosition: `${-32 * (from + n)}px ${-32 * row}px` },
   })));
   const told = (text, more) => el("p", { class: "told" }, el("span", {}, text), el("span", {}, more));
-  return [told("real", ""), half(0, sheet.real, "real"), told("generated", `${share} % recognised when new`), half(sheet.real, sheet.columns, "generated")];
+  return [told("real", ""), half(0, sheet.real, "real"), told("generated", `${share} % recognised`), half(sheet.real, sheet.columns, "generated")];
 }
 
 function showClasses(one, state, origin) {
