@@ -76,8 +76,8 @@ class Answerer:
     @property
     def feature_size(self) -> int:
         """How many numbers the network gives for a picture; 0 where the graph does not say."""
-        shape = next((one.shape for one in self._session.get_outputs() if one.name == "features"), ())
-        return shape[0] if len(shape) == 1 and isinstance(shape[0], int) else 0
+        (size,) = next((one.shape for one in self._session.get_outputs() if one.name == "features"), (0,))
+        return size if isinstance(size, int) else 0
 
     @classmethod
     def open(cls, place: str | Path, threads: int = 0) -> Self:
