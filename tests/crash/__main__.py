@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 
 from tests.crash.commands import COMMANDS
 from tests.crash.system_calls import cannot_watch
-from tests.crash.trial import KINDS, Count, Kind, count_and_tell
+from tests.crash.trial import KINDS, Count, Kind, count_and_tell, quick_place
 from tests.forked import CONTEXT
 
 _TITLES = {"kill": "killed", "power loss": "power lost", "ENOSPC": "disk full", "EIO": "disk broken"}
@@ -34,7 +37,8 @@ def main() -> None:
     began, counts, stopped = time.monotonic(), dict[int, list[Count]](), False
     try:
         for number in chosen:
-            counts[number] = _carried_out(number, kinds, most, given.jobs, began)
+            with tempfile.TemporaryDirectory(prefix="scail-crash-", dir=quick_place()) as place:
+                counts[number] = _carried_out(number, kinds, most, given.jobs, place, began)
     except Stopped as stop:
         counts[number], stopped = stop.counts, True
     print(table([of for of in counts.values() if of]) if any(counts.values()) else "nothing was tried")
@@ -50,10 +54,12 @@ class Stopped(Exception):
         self.counts = counts
 
 
-def _carried_out(number: int, kinds: Sequence[Kind], most: int | None, jobs: int, began: float) -> list[Count]:
+def _carried_out(
+    number: int, kinds: Sequence[Kind], most: int | None, jobs: int, place: str, began: float
+) -> list[Count]:
     """All tries of a command, in a process of its own: what one command leaves behind there is no other's."""
     receive, send = CONTEXT.Pipe(duplex=False)
-    process = CONTEXT.Process(target=count_and_tell, args=(number, kinds, most, jobs, send))
+    process = CONTEXT.Process(target=count_and_tell, args=(number, kinds, most, jobs, place, send))
     process.start()
     send.close()
     found, failures, told = list[Count](), 0, 0.0
@@ -67,7 +73,10 @@ def _carried_out(number: int, kinds: Sequence[Kind], most: int | None, jobs: int
                 told = time.monotonic()
                 _say(found, began)
     except KeyboardInterrupt:
-        process.terminate()
+        assert process.pid is not None
+        with contextlib.suppress(ProcessLookupError):  # it has not come so far
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.join()
         raise Stopped(found) from None
     process.join()

@@ -6,8 +6,6 @@ import contextlib
 import io
 import os
 import shutil
-import signal
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -211,7 +209,7 @@ def count(
     """All tries of these kinds of a command; or at most so many of each, evenly spread. `say` hears how it goes."""
     command = COMMANDS[number]
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory(prefix="scail-crash-", dir=_quick_place()) as place:
+    with tempfile.TemporaryDirectory(prefix="scail-crash-", dir=tempfile.tempdir or quick_place()) as place:
         trial = Trial(command, Path(place))
         tries = {kind: spread(trial.tries(kind), most) for kind in kinds}
         counts = {kind: Count(command.name, len(trial.operations), kind, len(of)) for kind, of in tries.items()}
@@ -258,10 +256,12 @@ def _part(trial: Trial, number: int, tries: list[Try], answer: Connection) -> No
         answer.send(trial.fails(one))
 
 
-def count_and_tell(number: int, kinds: Sequence[Kind], most: int | None, jobs: int, answer: Connection) -> None:
-    """The same, as a process of its own; who began it ends it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it has made goes
+def count_and_tell(
+    number: int, kinds: Sequence[Kind], most: int | None, jobs: int, place: str, answer: Connection
+) -> None:
+    """The same, as a process of its own, which can be killed with all that it has begun; below this folder."""
+    os.setsid()
+    tempfile.tempdir = place
     count(number, kinds, most, jobs, answer.send)
 
 
@@ -272,6 +272,6 @@ def spread(tries: list[Try], most: int | None) -> list[Try]:
     return [tries[(2 * i + 1) * len(tries) // (2 * most)] for i in range(most)]
 
 
-def _quick_place() -> str | None:
+def quick_place() -> str | None:
     """Files in memory are flushed at once: what is flushed is watched, not needed."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from scail.cli.main import main
+from scail.results.marks import marks_of
 from scail.results.run_directory import RunDirectory
 from tests.report.report_runs import config_for, make_run
 
@@ -64,6 +66,12 @@ def test_names_alone_say_nothing(tmp_path, capsys, content):
         code, said = call(capsys, "grid", tmp_path / "own.yaml", "--out", theirs)
         assert code == 2 and "not a scail grid" in said
         assert files_of(theirs) == {name: content.encode()}
+
+
+@pytest.mark.parametrize("name", ["config.json", "grid.json", "report.html"])
+def test_a_pipe_with_the_name_of_a_mark_is_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    assert not marks_of(tmp_path)
 
 
 def test_what_others_put_into_a_runs_folder_stays(tmp_path):
