@@ -34,8 +34,8 @@ test: setup  ## the tests and the examples in docstrings, on all cores
 soak: setup  ## the tests that take long or need the machine for themselves, one after the other
 	$(BIN)/python -m pytest -m soak $$(grep -rl --include=test_*.py mark.soak tests)
 
-crash: setup  ## every command killed, its power lost, its disk full or broken, at many points (some ten minutes)
-	$(BIN)/python -m tests.crash
+crash: setup  ## every command killed, its power lost, its disk full or broken, at many points (some ten minutes; CRASH=--every: at all)
+	$(BIN)/python -m tests.crash $(CRASH)
 
 SECONDS ?= 300
 fuzz: setup  ## damaged and hostile files for everything that reads files, in minutes; make fuzz SECONDS=3600

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Literal
 
@@ -185,21 +189,80 @@ class Count:
     command: str
     operations: int
     kind: Kind
-    tries: int
-    failures: list[str]
+    planned: int
+    tries: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, told: str | None) -> None:
+        """One more try, and what was wrong after it."""
+        self.tries += 1
+        self.failures += [] if told is None else [told]
 
 
-def count(number: int, kinds: Sequence[Kind] = KINDS, most: int | None = None) -> list[Count]:
-    """All tries of these kinds of a command; or at most so many of each, evenly spread."""
+def count(
+    number: int,
+    kinds: Sequence[Kind] = KINDS,
+    most: int | None = None,
+    jobs: int = 1,
+    say: Callable[[list[Count]], None] = lambda counts: None,
+) -> list[Count]:
+    """All tries of these kinds of a command; or at most so many of each, evenly spread. `say` hears how it goes."""
     command = COMMANDS[number]
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory(prefix="scail-crash-", dir=_quick_place()) as place:
-        trial, found = Trial(command, Path(place)), list[Count]()
-        for kind in kinds:
-            tries = spread(trial.tries(kind), most)
-            failures = [told for one in tries if (told := trial.fails(one)) is not None]
-            found.append(Count(command.name, len(trial.operations), kind, len(tries), failures))
-        return found
+    with tempfile.TemporaryDirectory(prefix="scail-crash-", dir=tempfile.tempdir or quick_place()) as place:
+        trial = Trial(command, Path(place))
+        tries = {kind: spread(trial.tries(kind), most) for kind in kinds}
+        counts = {kind: Count(command.name, len(trial.operations), kind, len(of)) for kind, of in tries.items()}
+        say([*counts.values()])
+        for one, told in _all_of(trial, [one for of in tries.values() for one in of], jobs):
+            counts[one.kind].add(told)
+            say([*counts.values()])
+        return [*counts.values()]
+
+
+def _all_of(trial: Trial, tries: list[Try], jobs: int) -> Iterator[tuple[Try, str | None]]:
+    """Each of these once, and what was wrong after it, from so many processes at a time."""
+    if jobs == 1:
+        yield from ((one, trial.fails(one)) for one in tries)
+        return
+    forked, left = get_context("fork"), dict[Connection, list[Try]]()
+    for n in range(jobs):
+        receive, send = forked.Pipe(duplex=False)
+        process = forked.Process(target=_part, args=(trial, n, tries[n::jobs], send), daemon=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of newer Pythons: threads do not come along
+            process.start()
+        send.close()
+        left[receive] = tries[n::jobs]
+    while left:
+        for ready in wait([*left]):
+            assert isinstance(ready, Connection)
+            try:
+                told = ready.recv()
+            except EOFError:
+                yield from ((one, "its process has ended before it could be tried") for one in left.pop(ready))
+            else:
+                yield left[ready].pop(0), told
+
+
+def _part(trial: Trial, number: int, tries: list[Try], answer: Connection) -> None:
+    """In a process of its own, with a folder and a cache of its own."""
+    place = trial.root.parent
+    trial.root = place / f"part-{number}" / trial.root.name
+    if (place / "cache").exists():
+        shutil.copytree(place / "cache", trial.root.parent / "cache")
+    os.environ["SCAIL_CACHE"] = str(trial.root.parent / "cache")
+    for one in tries:
+        answer.send(trial.fails(one))
+
+
+def count_and_tell(
+    number: int, kinds: Sequence[Kind], most: int | None, jobs: int, place: str, answer: Connection
+) -> None:
+    """The same, as a process of its own, which can be killed with all that it has begun; below this folder."""
+    os.setsid()
+    tempfile.tempdir = place
+    count(number, kinds, most, jobs, answer.send)
 
 
 def spread(tries: list[Try], most: int | None) -> list[Try]:
@@ -209,6 +272,6 @@ def spread(tries: list[Try], most: int | None) -> list[Try]:
     return [tries[(2 * i + 1) * len(tries) // (2 * most)] for i in range(most)]
 
 
-def _quick_place() -> str | None:
+def quick_place() -> str | None:
     """Files in memory are flushed at once: what is flushed is watched, not needed."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -20,11 +20,16 @@ _VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+_HEAD = 4096
+"""Bytes at the beginning of a file, where it says what is in it."""
+
+
 def mutated(data: bytes, draw: Random) -> bytes:
-    """Some changes of bytes, one after the other."""
+    """Some changes of bytes, one after the other; of a large file, half of the time, at its beginning."""
+    head, rest = (data[:_HEAD], data[_HEAD:]) if len(data) > 2 * _HEAD and draw.random() < 0.5 else (data, b"")
     for _ in range(draw.choice((1, 1, 1, 2, 3, 8))):
-        data = draw.choice(_CHANGES)(bytearray(data), draw)
-    return data
+        head = draw.choice(_CHANGES)(bytearray(head), draw)
+    return head + rest
 
 
 def _flip(data: bytearray, draw: Random) -> bytes:

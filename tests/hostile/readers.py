@@ -316,10 +316,7 @@ def make_runs(folder: Path) -> list[Path]:
 
 
 def read_runs(folder: Path) -> Any:
-    """The page, tables and texts, as `scail report` and `scail paper` write them; figures of one run."""
-    from matplotlib.figure import Figure
-
-    from scail.report.figures import write_figures
+    """The page, tables and texts, as `scail report` and `scail paper` write them."""
     from scail.report.grid import read_grid, rich_grid
     from scail.report.page_html import write_page
     from scail.report.paper import compare as compare_cells
@@ -331,8 +328,7 @@ def read_runs(folder: Path) -> Any:
     from scail.report.write import tables_of, unfinished
     from scail.results.papers import beside_papers, paper_numbers
 
-    runs = read_runs([folder])
-    comparisons = compare(runs)
+    comparisons = compare(read_runs([folder]))
     page = write_page(comparisons, unfinished([folder]))
     texts = [form(table) for table in tables_of(comparisons) for form in FORMS.values()]
     for run in (folder / "run-1", folder / "run-2"):
@@ -344,12 +340,31 @@ def read_runs(folder: Path) -> Any:
         rich_table(summary)
     for dataset, columns in read_grid(folder).items():
         rich_grid(dataset, columns)
-    before, Figure.savefig = Figure.savefig, lambda self, path, **_: Path(path).touch()  # type: ignore[method-assign]
-    try:
-        write_figures(runs[0], folder.with_name(f"{folder.name}-figures"), ["png"])
-    finally:
-        Figure.savefig = before  # type: ignore[method-assign]
     return page, texts
+
+
+def make_drawn_run(folder: Path) -> list[Path]:
+    from tests.report.report_runs import make_run
+
+    make_run(folder / "run", sizes=(2, 2), selects=("herding",), features=8, confusions=2)
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+
+
+def read_drawn_run(folder: Path) -> Any:
+    """Its figures, made and not painted; those alone whose numbers are not those of the run before."""
+    from scail.report.figures import FIGURES
+    from scail.report.runs import read_report_run
+
+    run = read_report_run(folder / "run")
+    for name, figure in FIGURES.items():
+        of = {"weights": run.weights, "memory": run.memory, "timing": run.timing}.get(name, (run.rows, run.summary))
+        if name == "confusion" or _drawn.get(name) != (folder, of):
+            figure(run)
+            _drawn[name] = folder, of
+    return repr(run)
+
+
+_drawn = dict[str, Any]()
 
 
 KEPT = Path(__file__).parents[1] / "data" / "version_0_1" / "results"
@@ -387,7 +402,7 @@ def read_weights(folder: Path) -> Any:
 
     weights_id("resnet8-half", folder / "w.safetensors")
     network = start_network("resnet8-half", folder / "w.safetensors", 1)
-    return {name: tensor.tolist() for name, tensor in network.state_dict().items()}
+    return {name: hashlib.sha256(tensor.numpy().tobytes()).digest() for name, tensor in network.state_dict().items()}
 
 
 def _entry() -> Any:
@@ -495,6 +510,37 @@ def make_renamed(folder: Path) -> list[Path]:
     return [path for path in files if path.name.startswith(("network", "evidence", "answer"))]
 
 
+def _taught_server(folder: Path) -> Path:
+    """A model beside what is changed, and the folder of its server."""
+    from scail.server.desk import Desk, desk_of
+
+    model = folder.with_name(f"{folder.name}-model")
+    model.mkdir()
+    make_model(model)
+    desk = Desk(desk_of(model))
+    desk.make()
+    return desk.root
+
+
+def _answers(folder: Path, *routes: str) -> list[Any]:
+    """What the server answers; nothing that lies on its desk is a reason not to."""
+    from starlette.testclient import TestClient
+
+    from scail.server.app import make_app
+    from scail.server.settings import ServerSettings
+
+    model = folder.with_name(f"{folder.name}-model")
+    if model not in _clients:
+        app = make_app(ServerSettings(model, inbox=9))  # no tutor: nothing is begun, and nobody asks for a change
+        _clients[model] = TestClient(app, base_url="http://127.0.0.1:8000")
+    found = [_clients[model].get(route) for route in routes]
+    assert all(one.status_code in (200, 404) for one in found), [one.text[:200] for one in found]
+    return [one.content for one in found]
+
+
+_clients = dict[Path, Any]()
+
+
 def make_desk(folder: Path) -> list[Path]:
     from scail.server.desk import Desk, new_job
 
@@ -503,17 +549,51 @@ def make_desk(folder: Path) -> list[Path]:
     for kind in ("learn", "rename"):
         job = new_job(kind, classes=("cat",), to="dog")
         desk.add(job, [b"picture"])
-        desk.say(job, {"text": "half"})
-    desk.keep_report("0" * 64, {"classes": {"cat": {"right": 3}}})
+        desk.say(job, {"said": "half"})
+        desk.say(job, {"done": 1, "of": 2, "unit": "image"})
+    desk.keep_report("0" * 64, {"accuracy": {"top1": 50.0}, "classes": {"cat": [4, 2]}})
     return sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".jsonl"))
 
 
 def read_desk(folder: Path) -> Any:
+    """As the server's routes and its tutor do."""
+    from types import SimpleNamespace
+
+    from starlette.responses import JSONResponse
+
     from scail.server.desk import Desk
+    from scail.server.job_routes import told
 
     desk = Desk(folder)
-    jobs = desk.all_jobs()
-    return [asdict(job) for job in jobs], [desk.events(job.id) for job in jobs], desk.report("0" * 64)
+    jobs, service = desk.all_jobs(), SimpleNamespace(desk=desk)
+    shown = [JSONResponse(told(service, job)).body for job in jobs]  # type: ignore[arg-type]
+    report = desk.report("0" * 64)
+    accuracy = ((report or {}).get("accuracy") or {}).get("top1")
+    counts = [(name, images, right) for name, (images, right) in (report or {"classes": {}})["classes"].items()]
+    desk.sweep()
+    return [asdict(job) for job in jobs], shown, accuracy, counts
+
+
+def make_inbox(folder: Path) -> list[Path]:
+    from scail.server.current import read_served
+    from scail.server.inbox import Inbox
+
+    model, desk = read_served(_taught_server(folder).with_name(f"{folder.name}-model")), folder
+    inbox = Inbox(desk, 9, 30)
+    for n in range(3):
+        inbox.put(f"{n:032x}", colours(), model.answerer.answer(colours() // (n + 1)), model)
+    inbox.close()
+    return sorted(path for path in folder.iterdir())
+
+
+def read_inbox(folder: Path) -> Any:
+    """In a copy: what is damaged is written anew."""
+    inbox = folder.with_name(f"{folder.name}-model.serve") / "inbox"
+    shutil.rmtree(inbox, ignore_errors=True)
+    shutil.copytree(folder, inbox)
+    found = json.loads(_answers(folder, "/v1/inbox")[0])
+    shown = _answers(folder, *(one["url"] for group in found["groups"] for one in group["images"]))
+    return found, [hashlib.sha256(one).digest() for one in shown]
 
 
 READERS = {
@@ -533,6 +613,7 @@ READERS = {
         Reader("yaml grids", make_yaml, read_yaml),
         Reader("published tables", make_published, read_published),
         Reader("run folders", make_runs, read_runs, json=True),
+        Reader("figures of a run", make_drawn_run, read_drawn_run, json=True),
         Reader("kept numbers", make_kept, read_kept, json=True),
         Reader("weights", make_weights, read_weights),
         Reader("stored states", make_store, read_store, sealed=True, json=True),
@@ -541,5 +622,6 @@ READERS = {
         Reader("signed manifests", make_manifest, read_model, json=True, after=sign),
         Reader("signed numbers", make_renamed, read_renamed, after=rename),
         Reader("server desk", make_desk, read_desk, json=True),
+        Reader("server inbox", make_inbox, read_inbox, json=True),
     )
 }

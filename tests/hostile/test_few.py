@@ -9,7 +9,7 @@ from tests.hostile.trial import Reader, Tried, try_many, try_one
 
 QUICK = (
     "archives sent", "idx", "cifar pickles", "ilsvrc devkit", "tables of data sets", "yaml grids", "published tables",
-    "kept numbers", "stored states", "checkpoints", "server desk",
+    "kept numbers", "stored states", "checkpoints", "server desk", "server inbox",
 )  # fmt: skip
 
 

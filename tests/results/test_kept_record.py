@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -65,3 +66,10 @@ def test_a_method_without_one_of_its_states_is_named(kept):
     kept.write_text("\n".join(lines[:-1] if '"full"' not in lines[-1] else [*lines[:2], *lines[3:]]))
     with pytest.raises(ValueError, match=r"states of .*: not as a run writes it"):
         Archive(kept.parent).all()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_plain_file_is_named_and_not_waited_for(tmp_path, make):
+    make(tmp_path / "a.jsonl")
+    with pytest.raises(ValueError, match=r"a\.jsonl: not a file of results; .* \(not a plain file\)"):
+        Archive(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from scail.cli.main import main
+from scail.results.marks import marks_of
 from scail.results.run_directory import RunDirectory
 from tests.report.report_runs import config_for, make_run
 
@@ -66,6 +68,12 @@ def test_names_alone_say_nothing(tmp_path, capsys, content):
         assert files_of(theirs) == {name: content.encode()}
 
 
+@pytest.mark.parametrize("name", ["config.json", "grid.json", "report.html"])
+def test_a_pipe_with_the_name_of_a_mark_is_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    assert not marks_of(tmp_path)
+
+
 def test_what_others_put_into_a_runs_folder_stays(tmp_path):
     run = make_run(tmp_path / "run")
     theirs = {
@@ -80,22 +88,31 @@ def test_what_others_put_into_a_runs_folder_stays(tmp_path):
     theirs["confusion/mine.npz"] = (run / "confusion" / "mine.npz").read_bytes()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "state_0.png").write_bytes(b"9")
-    (run / "exemplars" / "fine_tune-linked").symlink_to(tmp_path / "elsewhere")
+    (run / "figures" / "linked.txt").symlink_to(tmp_path / "elsewhere" / "state_0.png")
     begin(run, seed=7)
     now = files_of(run)
     lines = {name for name in now if name.endswith(".jsonl")}
     assert {name: now[name] for name in theirs} == theirs
-    assert now.keys() - theirs.keys() - lines == {"config.json", ".lock"}
+    assert now.keys() - theirs.keys() - lines == {"config.json", ".lock", "figures/linked.txt"}
     assert (tmp_path / "elsewhere" / "state_0.png").exists()
 
 
-def test_a_folder_that_is_a_link_is_not_emptied(tmp_path):
-    run, other = make_run(tmp_path / "run"), tmp_path / "figures of others"
-    other.mkdir()
-    (other / "accuracy.png").write_bytes(b"theirs")
-    (run / "figures").symlink_to(other)
-    begin(run)
-    assert (other / "accuracy.png").read_bytes() == b"theirs"
+def test_nothing_is_written_or_removed_through_a_link(tmp_path, capsys):
+    """A run that is begun again would add to the matrices of another one."""
+    other = make_run(tmp_path / "other")
+    for name, inner in (("confusion", ""), ("confusion", "ft-random.npz"), ("figures", ""), ("exemplars", "x")):
+        run = make_run(tmp_path / f"run-{name}-{inner}")
+        place = run / name / inner
+        shutil.rmtree(place, ignore_errors=True)
+        place.unlink(missing_ok=True)
+        for made in (other / "figures", other / "exemplars" / "x", run / "exemplars"):
+            made.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(other / name / inner)
+        before = files_of(other)
+        with pytest.raises(ValueError, match=f"{name}.* is a link; remove it, or give another directory"):
+            begin(run)
+        code, said = call(capsys, "report", other, "--out", run)
+        assert code == 2 and "is a link" in said and files_of(other) == before
 
 
 def test_all_that_runs_and_reports_write_is_known(tmp_path, undrawn, capsys):

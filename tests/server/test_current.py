@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-from scail.server.current import Current
+from scail import IncrementalClassifier
+from scail.server.current import Current, read_served
+from tests.classifier.little import little_images
 from tests.server.load import resident
 
 
@@ -35,3 +37,11 @@ def test_models_that_were_replaced_leave_no_memory_behind(model):
         found.append(resident(os.getpid()))
     assert current.trouble is None
     assert found[-1] - found[2] < 40 * 2**20
+
+
+def test_labels_that_are_whole_numbers_are_served_by_their_names(tmp_path):
+    clf = IncrementalClassifier(memory=6, method="slda", backbone="resnet8-half", image_size=8, verbose=False)
+    images, names = little_images("cat", "dog")
+    clf.learn(images, [{"cat": 3, "dog": 12}[name] for name in names]).save(tmp_path / "m")
+    served = read_served(tmp_path / "m")
+    assert served.names == ("3", "12") and served.answerer.classes == (3, 12)

@@ -55,6 +55,27 @@ def test_it_is_bounded_in_number_and_days(model):
         assert client.get("/v1/inbox").json()["count"] == 2 and not old.exists()
 
 
+def test_what_is_damaged_is_asked_again_or_left_out(model):
+    damages = {
+        "json": [b"{", b"[]", b'{"when": 1e300}', b'{"when": 1, "stamp": "x", "unknown": true, "top": [[1]]}'],
+        "npy": [b"", b"\x93NUMPY", b"PK\x03\x04", bytes(5000)],
+    }
+    with client_of(model, inbox=5) as client:
+        found = filled(client, 2)
+        first, second = (one["id"] for group in found["groups"] for one in group["images"])
+        inbox = desk_of(model) / "inbox"
+        for ending, contents in damages.items():
+            for content in contents:
+                (inbox / f"{first}.{ending}").write_bytes(content)
+                assert client.get("/v1/inbox").json()["count"] == 2
+        described = inbox / f"{first}.json"
+        described.unlink()
+        os.mkfifo(described)  # is not waited for
+        (inbox / f"{first}.jpg").write_bytes(b"no picture")
+        left = client.get("/v1/inbox").json()
+        assert [one["id"] for group in left["groups"] for one in group["images"]] == [second]
+
+
 def test_discard_and_names_of_strangers(model):
     with client_of(model, inbox=5) as client:
         found = filled(client, 2)

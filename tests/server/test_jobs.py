@@ -233,6 +233,41 @@ def test_pictures_of_a_job_that_ended_go_also_where_its_tutor_was_killed_before(
     assert not desk.pictures(ended) and len(desk.pictures(waiting)) == 1
 
 
+@pytest.mark.parametrize("line", [b"5", b'"of"', b"[1]", b'{"said": 1}', b"{", b"\xff", b"NaN", b"[" * 9999])
+def test_what_was_said_of_a_job_and_is_damaged_is_left_out_and_moves_nothing(tmp_path, line):
+    desk, job = Desk(tmp_path), new_job("learn", classes=("a",))
+    desk.make()
+    desk.add(job)
+    desk.say(job, {"said": "one"})
+    with (desk.jobs / job.id / "events.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    desk.say(job, {"said": "two"})
+    assert desk.events(job.id) == [{"said": "one"}, {}, {"said": "two"}] and desk.events(job.id, 2) == [{"said": "two"}]
+
+
+@pytest.mark.parametrize(
+    "said", ["[]", "{}", '{"accuracy": 1, "classes": {}}', '{"accuracy": null, "classes": {"a": [1]}}']
+)
+def test_a_report_that_is_damaged_is_measured_again(tmp_path, said):
+    desk = Desk(tmp_path)
+    desk.make()
+    desk.keep_report("0" * 64, {"accuracy": None, "classes": {"a": [3, 2]}})
+    assert desk.report("0" * 64) == {"accuracy": None, "classes": {"a": [3, 2]}}
+    (desk.reports / f"{'0' * 64}.json").write_text(said)
+    assert desk.report("0" * 64) is None
+
+
+def test_a_strange_file_among_the_pictures_of_a_job_stays_and_hinders_nothing(tmp_path):
+    desk, job = Desk(tmp_path), new_job("learn", classes=("a",))
+    desk.make()
+    desk.add(job, [b"picture"])
+    strange = desk.jobs / job.id / "picture-of-me.jpg"
+    strange.touch()
+    assert [path.name for path in desk.pictures(job)] == ["picture-0"]
+    desk.end(job, status="done")
+    assert strange.exists() and not desk.pictures(job)
+
+
 def test_a_full_disk(model, monkeypatch):
     """The job is refused or fails, says why, and the old model answers."""
 

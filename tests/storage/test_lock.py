@@ -98,6 +98,9 @@ def test_somebody_elses_folder_is_left_alone(tmp_path):
     claimed(tmp_path, own=lambda name: name == "letter")
     with pytest.raises(ValueError, match="letter: is a file; give a directory"):
         claimed(tmp_path / "letter")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="gone: is a link to nothing; give a directory"):
+        claimed(tmp_path / "gone")
     assert (tmp_path / "letter").read_text() == "dear all"
 
 

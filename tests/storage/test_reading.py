@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from scail.storage.entry import DamagedEntry
+from scail.storage.entry import DamagedEntry, StoreError
 from scail.storage.reading import parsed, read_bounded, read_json, read_json_lines, read_text
 from scail.storage.sealed import BrokenSeal, read_sealed
 from scail.storage.store import Store
@@ -91,6 +91,18 @@ def test_a_file_of_tensors_is_held_against_its_head(tmp_path):
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=r"not a (whole )?safetensors file"):
             read_tensor_file(path)
+
+
+def test_a_sparse_mark_of_a_store_is_not_read_and_a_pipe_is_not_waited_for(store_dir):
+    mark = store_dir / "store.json"
+    Store(store_dir)
+    os.truncate(mark, 3 * 10**9)
+    with pytest.raises(StoreError, match=r"store.json: 2.79 GiB, expected at most 1 MiB; remove this file"):
+        Store(store_dir)
+    mark.unlink()
+    os.mkfifo(mark)
+    with pytest.raises(StoreError, match=r"store.json: not a plain file; remove this file"):
+        Store(store_dir)
 
 
 def test_a_sparse_state_is_not_read_and_a_pipe_is_not_waited_for(store_dir):

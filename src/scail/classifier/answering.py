@@ -73,6 +73,12 @@ class Answerer:
             raise damaged from None
         """1 - cosine of features: pictures of two kinds are farther apart than this, on average."""
 
+    @property
+    def feature_size(self) -> int:
+        """How many numbers the network gives for a picture; 0 where the graph does not say."""
+        (size,) = next((one.shape for one in self._session.get_outputs() if one.name == "features"), (0,))
+        return size if isinstance(size, int) else 0
+
     @classmethod
     def open(cls, place: str | Path, threads: int = 0) -> Self:
         """From a model's folder, or from an ONNX file."""

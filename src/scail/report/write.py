@@ -22,6 +22,7 @@ from scail.report.table import markdown_table, table_of
 from scail.report.tabular import FORMS, Tabular, to_markdown
 from scail.results.marks import marks_of
 from scail.results.measures import MEASURES
+from scail.results.own_files import check_links
 from scail.results.results import Results
 from scail.results.run_record import read_folders, read_summary
 from scail.storage.atomic import LEFT, sweep, write_text
@@ -100,6 +101,7 @@ def check_place(out: Path) -> None:
     """A folder with other people's files is left alone."""
     foreign = "holds files that are not a scail run or report; give a new directory"
     claim(out, f"--out {out}", marks_of(out), foreign, make=False)
+    check_links(out, f"--out {out}")
 
 
 def unfinished(places: Sequence[Path]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from scail.results.row import Row, row_from
 from scail.results.run_record import check, check_row
-from scail.storage.reading import MIB, parsed, read_json_lines
+from scail.storage.reading import MIB, MOST_LINES, opened_plain, parsed, read_json_lines
 from scail.storage.records import decode
 
 EACH = "states"
@@ -88,7 +88,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
 
 def first_record(path: Path) -> dict[str, Any]:
     """What stands in the first line of a file of JSON lines."""
-    with path.open("rb") as file:
+    with opened_plain(path, MOST_LINES) as (file, _):
         record = parsed(file.readline(_MOST_FIRST))
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scail.storage.reading import read_json
+from scail.storage.reading import opened_plain, read_json
 
 RUN, GRID, REPORT = "config.json", "grid.json", "report.html"
 """The file that carries the mark."""
@@ -20,7 +20,7 @@ _FORMAT = 1
 _RUN_BEFORE = {"experiment", "memory", "class_order", "state_sizes", "dataset"}
 _GRID_BEFORE = {"grid", "command", "cells"}
 _REPORT_BEFORE = "<title>scail: "
-_HEAD = 4096  # bytes of a page
+_HEAD, _MOST_PAGE = 4096, 2**40  # bytes of a page: of its beginning, and at most
 _BEGUN = re.compile(r"\.(config|grid)\.json\.\d+")
 
 
@@ -46,9 +46,9 @@ def is_grid(folder: Path) -> bool:
 def is_report(folder: Path) -> bool:
     """Whether this is the folder of a report."""
     try:
-        with (folder / REPORT).open("rb") as file:
+        with opened_plain(folder / REPORT, _MOST_PAGE) as (file, _):
             head = file.read(_HEAD).decode("utf-8", "replace")
-    except OSError:
+    except (OSError, ValueError):
         return False
     return REPORT_MARK in head or _REPORT_BEFORE in head
 

@@ -56,18 +56,32 @@ def clear(folder: Path, logs: bool) -> None:
             seed.rmdir()
 
 
+def check_links(folder: Path, named: str) -> None:
+    """An error where a folder of a run, or a file in one, is a link: what is written there would land elsewhere."""
+    for name in _BELOW:
+        place = folder / name
+        inside = place.rglob("*") if place.is_dir() and not place.is_symlink() else ()
+        for path in (path for path in (place, *inside) if path.is_symlink()):
+            if path.is_dir() or path == place or _is_own_name(name, path.relative_to(place).as_posix()):
+                raise ValueError(f"{named}: {path.relative_to(folder)} is a link; remove it, or give another directory")
+
+
+def _is_own_name(place: str, inner: str) -> bool:
+    return any(re.fullmatch(pattern, inner) for pattern in _BELOW[place])
+
+
 def own_files(folder: Path, logs: bool = True) -> Iterator[Path]:
     """What a run has written into its folder, beside its configuration and its lines, and halves that a kill has left.
 
     Links are not followed.
     """
     yield from (path for name in FINISHED if (path := folder / name).is_file())
-    for name, patterns in _BELOW.items():
+    for name in _BELOW:
         if name == "logs" and not logs:
             continue
         for path in _files_in(folder / name):
             inner = path.relative_to(folder / name).as_posix()
-            own = any(re.fullmatch(pattern, inner) for pattern in patterns) or bool(ASIDE.fullmatch(path.name))
+            own = _is_own_name(name, inner) or bool(ASIDE.fullmatch(path.name))
             if own and (path.suffix != ".npz" or _has_states(path)):
                 yield path
 

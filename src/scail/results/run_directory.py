@@ -21,7 +21,7 @@ import numpy as np
 
 from scail.config.former import FORMER_METHODS
 from scail.results.marks import RUN, RUN_MARK, is_begun, is_run, marked
-from scail.results.own_files import LINES, clear
+from scail.results.own_files import LINES, check_links, clear
 from scail.results.row import Row, row_from
 from scail.storage.atomic import named, sweep, told, write_text
 from scail.storage.flushing import Flushed, flush
@@ -61,6 +61,7 @@ class RunDirectory:
             mark = {RUN} if is_run(self.path) else set()
             foreign = "holds files that are not a scail run; give a new directory"
             claim(self.path, named, mark, foreign, own=partial(is_begun, self.path))
+            check_links(self.path, named)
             self._held.enter_context(locked(self.path / LOCK, taken))
             sweep(self.path)
             clear(self.path, logs=not self._goes_on(config))

@@ -58,6 +58,11 @@ class ServedModel:
     """Their features, of unit length."""
     record: dict[str, Any]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """C: the names of the classes, also of those whose labels are whole numbers."""
+        return tuple(one.name for one in self.classes)
+
     def nearest(self, features: NDArray[np.float32], count: int) -> list[tuple[str, str, float]]:
         """Exemplars that are most similar: class, name and cosine."""
         if not len(self.exemplar_ED) or self.exemplar_ED.shape[1] != len(features):
@@ -154,7 +159,7 @@ def _served(answerer: Answerer, stamp: str, record: dict[str, Any], tensors: dic
         classes = tuple(_class(one, n, counts, record["history"]) for n, one in enumerate(record["classes"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedModel(f"manifest: {error or type(error).__name__}; restore it from a copy") from error
-    if tuple(one.name for one in classes) != answerer.classes:
+    if tuple(one.name for one in classes) != tuple(map(str, answerer.classes)):
         raise DamagedModel("the file that answers has other classes than the manifest; restore it from a copy")
     exemplars = tuple((one.name, digest) for one in classes for digest in one.exemplars)
     features = tensors.get("exemplar_features_ED", np.empty((0, 0), np.float32))

@@ -21,10 +21,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from scail.storage.atomic import ASIDE, LEFT, aside, write_bytes
 from scail.storage.flushing import Flushed, make_folder
+from scail.storage.reading import MIB, parsed, read_bounded, read_json
 from scail.storage.records import decode
 
 JOB_ID = re.compile(r"[0-9a-f]{24}")
@@ -34,8 +35,16 @@ Status = Literal["waiting", "running", "done", "failed"]
 MOST_JOBS = 100
 """Jobs that are remembered once they have ended."""
 _MOST_REPORTS = 8
-_MOST_EVENTS = 2000
-"""Lines of a job that are read."""
+_MOST_EVENTS, _MOST_SAID = 2000, 16 * MIB
+"""Lines of a job that are read; bytes of all of them."""
+_PICTURE = re.compile(r"picture-[0-9]{1,9}")
+
+
+class _Report(TypedDict):
+    """How well a model does: in all, and of each class how many images there were and how many were right."""
+
+    accuracy: dict[str, float | int] | None
+    classes: dict[str, list[int]]
 
 
 @dataclass(frozen=True)
@@ -103,10 +112,10 @@ class Desk:
         if not JOB_ID.fullmatch(name):
             return None
         try:
-            record = decode(dict, json.loads((self.jobs / name / "job.json").read_bytes()), "job")
+            record = read_json(self.jobs / name / "job.json")
             result = decode(dict, record.pop("result", {}), "result")
             found: Job = decode(Job, record, "job")
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError):
             return None
         return replace(found, result=result)
 
@@ -140,7 +149,7 @@ class Desk:
 
     def pictures(self, job: Job) -> list[Path]:
         """Its pictures, in order."""
-        found = (self.jobs / job.id).glob("picture-*")
+        found = (path for path in (self.jobs / job.id).glob("picture-*") if _PICTURE.fullmatch(path.name))
         return sorted(found, key=lambda path: int(path.name.rpartition("-")[2]))
 
     def say(self, job: Job, event: Mapping[str, Any]) -> None:
@@ -151,14 +160,10 @@ class Desk:
     def events(self, name: str, after: int = 0) -> list[dict[str, Any]]:
         """What was said of a job, from this line on."""
         try:
-            lines = (self.jobs / name / "events.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+            data = read_bounded(self.jobs / name / "events.jsonl", _MOST_SAID)
         except (OSError, ValueError):
             return []
-        found = []
-        for line in lines[after:_MOST_EVENTS]:
-            with contextlib.suppress(ValueError, RecursionError):
-                found.append(json.loads(line))
-        return found
+        return [_event(line) for line in data.split(b"\n")[:-1][after:_MOST_EVENTS]]
 
     def sweep(self) -> None:
         """Remove what processes that died were writing, and pictures of jobs that ended. Hold the tutor's lock."""
@@ -178,10 +183,10 @@ class Desk:
     def report(self, stamp: str) -> dict[str, Any] | None:
         """How well the classes of this model do, if it was measured."""
         try:
-            found: dict[str, Any] = json.loads((self.reports / f"{stamp}.json").read_bytes())
-        except (OSError, ValueError, RecursionError):
+            found: dict[str, Any] = decode(_Report, read_json(self.reports / f"{stamp}.json"), "report")
+        except (OSError, ValueError):
             return None
-        return found
+        return found if all(len(counts) == 2 for counts in found["classes"].values()) else None
 
     def keep_report(self, stamp: str, report: Mapping[str, Any]) -> None:
         """Keep this report, and a few before it; where none can be written, it will be measured again."""
@@ -195,3 +200,12 @@ class Desk:
             )
             for path in kept[:-_MOST_REPORTS]:
                 path.unlink(missing_ok=True)
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    """What a line says; nothing where it says nothing that can be shown: those after it keep their numbers."""
+    with contextlib.suppress(ValueError):
+        found = parsed(line)
+        if isinstance(found, dict) and isinstance(found.get("said", ""), str):
+            return found
+    return {}

@@ -17,17 +17,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scail.classifier.answering import Answer, Answerer, read_picture
+from scail.classifier.answering import Answer, read_picture
 from scail.classifier.groups import alike
 from scail.server.current import ServedModel
 from scail.server.pictures import reduced
 from scail.storage.atomic import write_bytes
 from scail.storage.flushing import Flushed
+from scail.storage.reading import MIB, read_bounded, read_json
+from scail.storage.records import decode
 
 IMAGE_ID = re.compile(r"[0-9a-f]{32}")
 DOUBT = 0.5
@@ -36,6 +38,17 @@ ENDINGS = ("json", "npy", "jpg")
 """Of a picture's files; the first goes first, so that what is left is no picture any more."""
 _MOST_WAITING = 64
 """Pictures that wait to be written; what comes beyond is let go."""
+_MOST_PICTURE = 64 * MIB
+_LATEST = 1e11  # seconds: no calendar goes farther than some thousand years
+
+
+class _Said(TypedDict):
+    """What stands in a description."""
+
+    when: float
+    stamp: str
+    unknown: bool
+    top: list[list[str | float]]
 
 
 @dataclass(frozen=True)
@@ -77,15 +90,15 @@ class Inbox:
                 if not (self.folder / f"{name}.json").exists():
                     self.make_room(1)
                     write_bytes(self.folder / f"{name}.jpg", reduced(picture), Flushed.NOTHING)
-                    self._describe(name, time.time(), answer, model.answerer, model.stamp)
+                    self._describe(name, time.time(), answer, model)
         finally:
             self._waiting -= 1
 
-    def _describe(self, name: str, when: float, answer: Answer, answerer: Answerer, stamp: str) -> None:
+    def _describe(self, name: str, when: float, answer: Answer, model: ServedModel) -> None:
         """Its description is written last: with it, it is there."""
         said = {
-            "when": when, "stamp": stamp, "unknown": answer.unknown,
-            "top": [[answerer.classes[c], float(answer.odds[c])] for c in answer.top(3)],
+            "when": when, "stamp": model.stamp, "unknown": answer.unknown,
+            "top": [[model.names[c], float(answer.odds[c])] for c in answer.top(3)],
         }  # fmt: skip
         features = BytesIO()
         np.save(features, answer.features.astype(np.float32))
@@ -128,8 +141,8 @@ class Inbox:
         if not IMAGE_ID.fullmatch(name):
             return None
         try:
-            return (self.folder / f"{name}.jpg").read_bytes()
-        except OSError:
+            return read_bounded(self.folder / f"{name}.jpg", _MOST_PICTURE)
+        except (OSError, ValueError):
             return None
 
     def groups(self, model: ServedModel) -> list[list[InboxPicture]]:
@@ -140,21 +153,37 @@ class Inbox:
         return [[pictures[row] for row in rows] for rows in groups]
 
     def _pictures(self, model: ServedModel) -> Iterator[InboxPicture]:
-        for _, name in self._ages():
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-                said = self._said(name)
-                if said["stamp"] != model.stamp:  # what another model said is asked again
-                    answer = model.answerer.answer(read_picture((self.folder / f"{name}.jpg").read_bytes()))
-                    self._describe(name, said["when"], answer, model.answerer, model.stamp)
-                    said = self._said(name)
-                features = np.load(self.folder / f"{name}.npy", allow_pickle=False)
-                top = tuple((str(c), float(p)) for c, p in said["top"])
-                yield InboxPicture(name, float(said["when"]), said["stamp"], top, bool(said["unknown"]), features)
+        for when, name in self._ages():
+            with contextlib.suppress(OSError, ValueError):
+                try:
+                    yield self._described(name, model)
+                except (OSError, ValueError):  # another model has said it, or it is damaged: it is asked again
+                    answer = model.answerer.answer(read_picture(self.picture(name) or b""))
+                    self._describe(name, when, answer, model)
+                    yield self._described(name, model)
 
-    def _said(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_bytes())
-        return found
+    def _described(self, name: str, model: ServedModel) -> InboxPicture:
+        """What this model said of it; an error where that is not all there."""
+        said: _Said = decode(_Said, read_json(self.folder / f"{name}.json", MIB), name)
+        if said["stamp"] != model.stamp or not 0 <= said["when"] <= _LATEST:
+            raise ValueError(f"{name}: not described by this model")
+        top = tuple((decode(str, c, "class"), decode(float, odds, "odds")) for c, odds in said["top"])
+        features = _row(read_bounded(self.folder / f"{name}.npy", MIB), model.answerer.feature_size)
+        return InboxPicture(name, said["when"], said["stamp"], top, said["unknown"], features)
 
     def close(self) -> None:
         """Write what waits, and end."""
         self._writer.shutdown(wait=True)
+
+
+def _row(data: bytes, size: int) -> NDArray[np.float32]:
+    """So many finite numbers from what `np.save` wrote; how many there are is not taken from what the file says."""
+    expected = BytesIO()
+    np.save(expected, np.empty(size, np.float32))
+    head = len(expected.getvalue()) - 4 * size
+    if len(data) != head + 4 * size or data[:head] != expected.getvalue()[:head]:
+        raise ValueError(f"not {size} numbers")
+    found = np.frombuffer(data, np.float32, offset=head)
+    if not np.isfinite(found).all():
+        raise ValueError("numbers that are NaN or infinite")
+    return found

@@ -77,7 +77,7 @@ def predict_routes(service: Service) -> APIRouter:
 
 def described(model: ServedModel, one: Answered, top: int, nearest: int) -> dict[str, Any]:
     """An answer in plain values."""
-    answer, classes = one.answer, model.answerer.classes
+    answer, classes = one.answer, model.names
     said: dict[str, Any] = {
         "top": [{"class": classes[c], "probability": float(answer.odds[c])} for c in answer.top(top)],
         "unknown": answer.unknown, "strangeness": answer.strangeness,

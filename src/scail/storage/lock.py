@@ -53,8 +53,8 @@ def claim(
 
     The error begins with `named` and ends with `foreign`, in which {name} stands for somebody else's file.
     """
-    if folder.exists() and not folder.is_dir():
-        raise error(f"{named}: is a file; give a directory")
+    if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
+        raise error(f"{named}: is a {'file' if folder.exists() else 'link to nothing'}; give a directory")
     inside = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     others = [name for name in inside if not (name == LOCK or ASIDE.fullmatch(name) or own(name))]
     # Looked at last: another process may just have made the folder.

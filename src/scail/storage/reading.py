@@ -42,10 +42,11 @@ def why(error: Exception) -> str:
 def opened_plain(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
     """A plain file of at most so many bytes, and its size. OSError where it cannot be read; no pipe is waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise ValueError(f"{path}: not a plain file")
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{path}: not a plain file")
         if status.st_size > most:
             raise ValueError(f"{path}: {size_text(status.st_size)}, expected at most {size_text(most)}")
         yield file, status.st_size

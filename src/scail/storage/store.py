@@ -29,11 +29,12 @@ from scail.storage.entry import (
 )  # fmt: skip
 from scail.storage.holdings import HOW, LOCKS, MARK, STATES, UNFINISHED, Holdings, delete
 from scail.storage.lock import claim, locked
-from scail.storage.reading import MOST_RECORD, read_bounded
+from scail.storage.reading import MIB, MOST_RECORD, read_bounded
 from scail.storage.tensor_head import read_tensor_file
 
 _DEFAULT_LIMIT = "50GB"
 _FORMAT_KEY = "scail store, format"
+_WRITTEN_AGAIN = "remove this file: the next command writes it again"
 
 
 def default_store_dir() -> Path | str:
@@ -91,9 +92,13 @@ class Store(Holdings):
                 self._folder(name)
             write_bytes(mark, json.dumps({_FORMAT_KEY: FORMAT}).encode())
         try:
-            check_format(record_in(mark.read_bytes(), str(mark)).get(_FORMAT_KEY), str(mark))
+            data = read_bounded(mark, MIB)
+        except ValueError as error:
+            raise StoreError(f"{error}; {_WRITTEN_AGAIN}") from None
+        try:
+            check_format(record_in(data, str(mark)).get(_FORMAT_KEY), str(mark))
         except DamagedEntry as error:
-            raise StoreError(f"{error}; remove this file: the next command writes it again") from error
+            raise StoreError(f"{error}; {_WRITTEN_AGAIN}") from error
 
     @property
     def place(self) -> str:

@@ -91,20 +91,26 @@ def _of(folder: Path, change) -> tuple[str, ...]:
 def test_unfinished_trainings_leftovers_and_others_are_told_apart(folder):
     (folder / "unfinished").mkdir(exist_ok=True)
     for name in "ab":
-        Checkpoint(folder / "unfinished" / f"{name}.safetensors").stage("training").save(entry())
+        Checkpoint(folder / "unfinished" / f"{name * 32}.safetensors").stage("training").save(entry())
     held = next((folder / "exemplars").iterdir())
     left = {
         f".scail-manifest.json.{'0' * 32}", f"network-{'1' * 32}.safetensors", f"unfinished/.scail-x.{'2' * 32}",
         f"exemplars/{held.name}/{'3' * 32}.png",
     }  # fmt: skip
-    others = {"notes.txt", "exemplars/notes.txt", f"exemplars/{held.name}/cat.png", "held-out/cat/1.png"}
+    others = {
+        "notes.txt",
+        "exemplars/notes.txt",
+        f"exemplars/{held.name}/cat.png",
+        "held-out/cat/1.png",
+        "unfinished/thesis.txt",
+    }
     (folder / "held-out" / "cat").mkdir()
     for name in left | others:
         (folder / name).write_bytes(b"x")
     found = check_folder(folder)
     assert (set(found.left), set(found.others)) == (left, others)
     assert found.damaged == () and found.counts["unfinished trainings"] == 2
-    path = folder / "unfinished" / "a.training.safetensors"
+    path = folder / "unfinished" / f"{'a' * 32}.training.safetensors"
     flip(path)
     (said,) = check_folder(folder).damaged
     assert str(path) in said and "the same learn begins that training anew" in said

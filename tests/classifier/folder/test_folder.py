@@ -420,6 +420,29 @@ def test_what_a_killed_process_was_writing_is_taken_away(folder, left):
     assert not [place for place in places if (place / left).exists()]
 
 
+def test_nothing_in_the_folder_of_unfinished_work_goes_but_such_work(folder, tmp_path):
+    theirs = {"thesis.txt", "bert.safetensors", "sub/notes.txt"}
+    for place in (folder / "unfinished", tmp_path / "new" / "unfinished"):
+        for name in theirs:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text("mine")
+        (place / f"{'1' * 32}.training.safetensors").write_bytes(b"of a training that was killed")
+        learn_into(place.parent, *little_images("x", "y"), make=little)
+        assert {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} == theirs
+        forget_in(place.parent, "x")
+        assert all((place / name).read_text() == "mine" for name in theirs)
+
+
+def test_a_file_in_the_place_of_a_folder_is_damage_not_a_traceback(folder):
+    shutil.rmtree(folder / "exemplars")
+    (folder / "exemplars").write_text("x")
+    clf = little().learn(*little_images("a", "b"))
+    with pytest.raises(FolderError, match="holds another model"):
+        clf.save(folder)
+    with pytest.raises(FolderError, match="exemplars"):
+        IncrementalClassifier.load(folder)
+
+
 def test_saving_over_another_model_must_be_asked_for(folder):
     other = little().learn(*little_images("x", "y"))
     with pytest.raises(FolderError, match="holds another model, or was changed since it was read"):
@@ -440,7 +463,7 @@ def test_forgetting_takes_everything_of_the_class_from_the_disk(folder):
     pictures = {path for path in before if path.parent.name == class_folder(name)}
     rows = IncrementalClassifier.load(folder).model_.learned
     (folder / "unfinished").mkdir()
-    (folder / "unfinished" / "half.safetensors").write_bytes(b"weights that saw it")
+    (folder / "unfinished" / f"{'0' * 32}.training.safetensors").write_bytes(b"weights that saw it")
     (folder / "network-00000000000000000000000000000000.safetensors").write_bytes(b"an older copy")
     forget_in(folder, name)
     left = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -561,7 +584,9 @@ def test_the_last_learn_given_again_is_done_already(tmp_path, method):
         learn(lesson)
     before = (root / "manifest.json").read_bytes()
     (root / "unfinished").mkdir()
-    (root / "unfinished" / "0.training.safetensors").write_bytes(b"what the killed one had not yet taken away")
+    (root / "unfinished" / f"{'0' * 32}.training.safetensors").write_bytes(
+        b"what the killed one had not yet taken away"
+    )
     assert learn(lessons[1]).classes_ == ("a", "b", "c")
     assert (root / "manifest.json").read_bytes() == before and not (root / "unfinished").exists()
     learn(little_images("c", "a", seed=2))

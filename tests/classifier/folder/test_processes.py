@@ -159,7 +159,7 @@ def test_a_training_goes_on_where_it_was_killed(tmp_path, capsys):
 def test_with_other_images_it_starts_afresh(tmp_path):
     root = tmp_path / "m"
     (root / "unfinished").mkdir(parents=True)
-    (root / "unfinished" / "0123456789abcdef.training.safetensors").write_bytes(b"of another training")
+    (root / "unfinished" / f"{'0' * 32}.training.safetensors").write_bytes(b"of another training")
     learn_classes(str(root), ["a+b"])
     assert not (root / "unfinished").exists()
     assert np.array_equal(IncrementalClassifier.load(root).predict_proba(PROBE), undisturbed(tmp_path / "other", "a+b"))

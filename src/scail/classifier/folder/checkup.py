@@ -23,6 +23,7 @@ from scail.classifier.folder.record import (
     TENSOR_FILE,
     TRIES,
     UNFINISHED,
+    UNFINISHED_FILE,
     DamagedModel,
     FolderError,
     read_checked,
@@ -81,8 +82,8 @@ def _checked(root: Path, manifest: Manifest) -> Checkup:
     damaged += filter(None, in_threads(of_picture, pictures, os.cpu_count() or 1))
     if not damaged:  # each file is as it was written: do they fit together?
         damaged += filter(None, [_trouble(root, manifest, lambda: _read_together(root, manifest))])
-    trainings = [path for path in _below(root) if path.parent.name == UNFINISHED and path.suffix == ".safetensors"]
-    trainings = [path for path in trainings if not ASIDE.fullmatch(path.name)]
+    trainings = [path for path in _below(root) if path.parent.name == UNFINISHED and _is_own(path.relative_to(root))]
+    trainings = [path for path in trainings if not path.name.startswith(".")]
     damaged += [_anew(path) for path in trainings if Checkpoint(path).load() is None and path.exists()]
     counts |= Counter({_PICTURES: len(pictures), _TRAININGS: len(trainings)})
     size = sum((root / name).stat().st_size for name in (*files, *pictures) if (root / name).exists())
@@ -145,8 +146,10 @@ def _with_the_rest(found: Checkup, root: Path, manifest: Manifest, trainings: li
 
 def _is_own(path: Path) -> bool:
     """Whether it is a file as scail writes it there."""
-    if ASIDE.fullmatch(path.name) or path.parts[0] == UNFINISHED:
+    if ASIDE.fullmatch(path.name):
         return True
+    if path.parts[0] == UNFINISHED:
+        return len(path.parts) == 2 and bool(UNFINISHED_FILE.fullmatch(path.name))
     if len(path.parts) == 1:
         return bool(TENSOR_FILE.fullmatch(path.name))
     in_place = len(path.parts) == 3 and path.parts[0] in PICTURES and CLASS_FOLDER.fullmatch(path.parts[1])

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from scail.classifier.folder.record import LOCK, MANIFEST, PICTURES, TENSOR_FILE, UNFINISHED, FolderError
+from scail.classifier.folder.record import (
+    LOCK,
+    MANIFEST,
+    PICTURES,
+    TENSOR_FILE,
+    UNFINISHED,
+    UNFINISHED_FILE,
+    FolderError,
+)
 from scail.storage import lock
 from scail.storage.atomic import named, told
 from scail.storage.checkpoint import Checkpoint
@@ -72,7 +80,8 @@ def unfinished(root: Path) -> Callable[[str], Checkpoint]:
         with clear_errors(root):
             folder.mkdir(exist_ok=True)
             for path in folder.iterdir():
-                if not path.name.startswith(key) or path.is_symlink():  # a link may lead out of the folder
+                other = not path.name.startswith(key) and UNFINISHED_FILE.fullmatch(path.name)
+                if other or path.is_symlink():  # a link may lead out of the folder
                     path.unlink()
         return Sparing(folder / f"{key}.safetensors")
 

@@ -51,7 +51,7 @@ def look(root: Path) -> Look:
     manifest, data = read_manifest(Path(root))
     size = len(data)
     for name in manifest.files():
-        with contextlib.suppress(FileNotFoundError):  # a learn that ended just now took it away
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # a learn that ended just now took it away
             size += (Path(root) / name).lstat().st_size
     return Look(manifest, hashlib.sha256(data).hexdigest(), size)
 

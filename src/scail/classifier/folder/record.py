@@ -16,6 +16,8 @@ MANIFEST = "manifest.json"
 TENSOR_FILE = re.compile(r"(network|evidence|features)-[0-9a-f]{32}\.safetensors|(answer|int8)-[0-9a-f]{32}\.onnx")
 LOCK = "learn.lock"
 UNFINISHED = "unfinished"
+UNFINISHED_FILE = re.compile(r"[0-9a-f]{32}\.(.+\.)?safetensors|\.(scail-)?[0-9a-f]{32}\..+", re.DOTALL)
+"""A checkpoint, or half of one; version 0.1 wrote to .KEY.NUMBER."""
 PICTURES = ("exemplars", "held-out")
 PICTURE_FILE = re.compile(r"[0-9a-f]{32}\.png")
 CLASS_FOLDER = re.compile(r"[A-Za-z0-9_-]{0,40}-[0-9a-f]{12}")

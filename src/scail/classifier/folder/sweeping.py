@@ -21,6 +21,7 @@ from scail.classifier.folder.record import (
     PICTURES,
     TENSOR_FILE,
     UNFINISHED,
+    UNFINISHED_FILE,
     FolderError,
     read_record,
 )  # fmt: skip
@@ -36,7 +37,8 @@ def sweep(root: Path, unfinished: bool = True) -> None:
     """
     left = [*left_over(root)]
     if unfinished and (root / UNFINISHED).is_dir():
-        left += (root / UNFINISHED).iterdir()
+        inside = (root / UNFINISHED).iterdir()
+        left += (path for path in inside if UNFINISHED_FILE.fullmatch(path.name) or ASIDE.fullmatch(path.name))
     failed = list[OSError]()
     for path in left:
         try:
@@ -49,8 +51,9 @@ def sweep(root: Path, unfinished: bool = True) -> None:
                 folder.rmdir()
     if failed:
         raise failed[0]
-    if unfinished and (root / UNFINISHED).is_dir():
-        (root / UNFINISHED).rmdir()
+    if unfinished:
+        with contextlib.suppress(OSError):  # somebody else's files are in it, or it is not there
+            (root / UNFINISHED).rmdir()
 
 
 def tidy(root: Path) -> str | None:
