@@ -59,10 +59,12 @@ def time_of(count: Count, processes: int) -> str:
     ('50 s', '30 s, between 20 s and 50 s')
     >>> time_of(Count(seconds=50, least=20, likely=30, may_end=2, unlike=1), 1)
     'between 20 s and 50 s'
+    >>> time_of(Count(seconds=50, least=50, likely=50, may_end=2, unlike=1), 1)
+    '50 s'
     """
     speed = speed_of(processes)
     likely, least, most = (duration(seconds / speed) for seconds in (count.likely, count.least, count.seconds))
-    if not count.may_end:
+    if not count.may_end or least == most:
         return most
     return f"{'' if count.unlike else f'{likely}, '}between {least} and {most}"
 

@@ -88,8 +88,10 @@ def _hint(name: str, command: Any, words: Sequence[str]) -> str:
     """What to do, where the words of an error do not say it; else empty."""
     if name == "run" and words and not words[0].startswith("-"):
         return f"which images stands behind --dataset: scail run --dataset {shlex.quote(words[0])}"
-    if _OF_CLASSES & {*options_of(command)} and (dashed := _like_no_option(words, command)):
-        return f"if {dashed} is a name, it stands behind --, as -- {dashed}, or =: --to={dashed}"
+    known = {*options_of(command)}
+    if _OF_CLASSES & known and (dashed := _like_no_option(words, command)):
+        inline = next((f", or =: {option}={dashed}" for option in ("--to", "--classes") if option in known), "")
+        return f"if {dashed} is a name, it stands behind --, as -- {dashed}{inline}"
     return ""
 
 
