@@ -21,7 +21,7 @@ import pytest
 from scail.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-_FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?[^\n]*\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _ADDRESS = "127.0.0.1:8000"
 _PROGRAMS = {
     "scail": f'exec "{sys.executable}" -m scail "$@"',
