@@ -18,6 +18,8 @@ import torch
 from scail.cli.main import main
 from scail.config import Schedule
 from scail.datasets.images.batches import Augmentation
+from scail.networks.precision import FULL, HALF, quick_bf16
+from scail.runtime.devices import make_fabric
 from scail.storage.store import Store
 from scail.training import (
     Der,
@@ -81,20 +83,28 @@ def tensors(store: Path) -> dict[str, bytes]:
     return {f.parent.name: f.read_bytes() for f in sorted((store / "states").glob("*/tensors.safetensors"))}
 
 
+@pytest.fixture(scope="module", params=["auto", pytest.param("32-true", marks=pytest.mark.soak)])
+def precision(request):
+    """Both number formats, where the machine is quick at both: `auto` is then bfloat16."""
+    if request.param != "auto" and not quick_bf16("cpu"):
+        pytest.skip("this processor has no quick bfloat16: auto is 32-true")
+    return ("--precision", request.param, "--accelerator", "cpu")
+
+
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
+def undisturbed(precision, tmp_path_factory):
     """One run that nothing disturbs."""
     place = tmp_path_factory.mktemp("undisturbed")
-    run(place / "run", place / "store")
+    run(place / "run", place / "store", *precision)
     return place
 
 
 @pytest.mark.parametrize("tries", [2, pytest.param(20, marks=pytest.mark.soak)])
-def test_killed_at_random_moments_it_ends_with_the_same_bits(undisturbed, tmp_path, tries):
+def test_killed_at_random_moments_it_ends_with_the_same_bits(undisturbed, precision, tmp_path, tries):
     moments = random.Random(os.environ.get("SCAIL_KILL_SEED", "1"))
     kills = 0
     for _ in range(tries + 25):
-        with start(tmp_path / "run", tmp_path / "store", "--jobs", "1") as process:
+        with start(tmp_path / "run", tmp_path / "store", *precision, "--jobs", "1") as process:
             if kills < tries:
                 wait_for(process, "state 0")
                 time.sleep(moments.uniform(0.0, 0.9))
@@ -114,9 +124,9 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(undisturbed, tmp_pa
     ("number", "jobs"),
     [(signal.SIGINT, "1"), (signal.SIGTERM, "1"), pytest.param(signal.SIGINT, "2", marks=pytest.mark.soak)],
 )
-def test_asked_to_stop_it_saves_and_says_so_and_goes_on(undisturbed, tmp_path, number, jobs):
+def test_asked_to_stop_it_saves_and_says_so_and_goes_on(undisturbed, precision, tmp_path, number, jobs):
     extra = ("--methods", "ft,ft_nem,scail,full", "--jobs", jobs) if jobs == "2" else ("--jobs", jobs)
-    with start(tmp_path / "run", tmp_path / "store", *extra) as process:
+    with start(tmp_path / "run", tmp_path / "store", *precision, *extra) as process:
         wait_for(process, "state 0: training")
         time.sleep(0.3)
         process.send_signal(number)
@@ -124,20 +134,20 @@ def test_asked_to_stop_it_saves_and_says_so_and_goes_on(undisturbed, tmp_path, n
     assert process.returncode == 130, said
     assert "Nothing is lost" in said
     assert "Traceback" not in said
-    run(tmp_path / "run", tmp_path / "store")
+    run(tmp_path / "run", tmp_path / "store", *precision)
     assert measured(tmp_path / "run") == measured(undisturbed / "run")
 
 
-def test_a_second_run_trains_nothing_and_says_so(undisturbed, tmp_path):
-    said = run(tmp_path / "again", undisturbed / "store")
+def test_a_second_run_trains_nothing_and_says_so(undisturbed, precision, tmp_path):
+    said = run(tmp_path / "again", undisturbed / "store", *precision)
     assert "state 0: from the store" in said
     assert ": training" not in said
     assert json.loads((tmp_path / "again" / "summary.json").read_text())["trained_epochs"] == 0
     assert measured(tmp_path / "again") == measured(undisturbed / "run")
 
 
-def test_two_at_once_train_each_state_once(undisturbed, tmp_path):
-    both = [start(tmp_path / name, tmp_path / "store", "--jobs", "1") for name in ("one", "two")]
+def test_two_at_once_train_each_state_once(undisturbed, precision, tmp_path):
+    both = [start(tmp_path / name, tmp_path / "store", *precision, "--jobs", "1") for name in ("one", "two")]
     for process in both:
         with process:
             process.communicate()
@@ -147,7 +157,7 @@ def test_two_at_once_train_each_state_once(undisturbed, tmp_path):
     assert measured(tmp_path / "one") == measured(tmp_path / "two") == measured(undisturbed / "run")
 
 
-def test_a_damaged_state_is_named_and_made_again(undisturbed, tmp_path):
+def test_a_damaged_state_is_named_and_made_again(undisturbed, precision, tmp_path):
     import shutil
 
     shutil.copytree(undisturbed / "store", tmp_path / "store")
@@ -156,16 +166,16 @@ def test_a_damaged_state_is_named_and_made_again(undisturbed, tmp_path):
     )
     path = tmp_path / "store" / "states" / key / "tensors.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
-    said = run(tmp_path / "run", tmp_path / "store")
+    said = run(tmp_path / "run", tmp_path / "store", *precision)
     assert f"state 1: damaged in the store, made again ({path}" in said
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6
     assert measured(tmp_path / "run") == measured(undisturbed / "run")
 
 
-def test_whoever_makes_room_meanwhile_disturbs_nobody(undisturbed, tmp_path):
+def test_whoever_makes_room_meanwhile_disturbs_nobody(undisturbed, precision, tmp_path):
     """All the time, and with zero days: what a run that lives has saved or is just writing stays."""
     store = Store(tmp_path / "store")
-    with start(tmp_path / "run", tmp_path / "store", "--jobs", "1") as process:
+    with start(tmp_path / "run", tmp_path / "store", *precision, "--jobs", "1") as process:
         wait_for(process, "state 0: training")
         rounds = 0
         while process.returncode is None:
@@ -204,8 +214,8 @@ def test_a_read_only_store_serves_a_run_whose_states_are_all_there(tmp_path):
     assert sorted((tmp_path / "store").rglob("*")) == before
 
 
-def test_another_memory_size_trains_the_later_states_only(undisturbed, tmp_path):
-    said = run(tmp_path / "run", undisturbed / "store", "--memory", "10")
+def test_another_memory_size_trains_the_later_states_only(undisturbed, precision, tmp_path):
+    said = run(tmp_path / "run", undisturbed / "store", *precision, "--memory", "10")
     assert "state 0: from the store" in said
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trained_epochs"] == 6 + 6
 
@@ -219,19 +229,19 @@ STOPS = dict.fromkeys(("e2e", "podnet", "der", "der_pruned", "m2kd"), (2, 16, 17
 STOPS |= dict.fromkeys(("packnet", "progressive"), (3, 8, 9, 14))
 
 
-@pytest.mark.parametrize(
-    ("name", "decay"),
-    [
-        ("fine_tune", "cosine"),
-        ("fine_tune", "plateau"),
-        ("fine_tune", "summed"),
-        ("fine_tune", "adam"),
-        *((name, "cosine") for name in OTHERS),
-    ],
-)
-def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, name, decay):
-    from lightning_fabric import Fabric
+TRAININGS = [("fine_tune", "cosine"), ("fine_tune", "plateau"), ("fine_tune", "summed"), ("fine_tune", "adam")]
+TRAININGS += [(name, "cosine") for name in OTHERS]
+IN_HALF = {("fine_tune", "cosine"), ("e2e", "cosine")}  # of all the others in `make soak`
 
+
+@pytest.mark.parametrize(
+    ("name", "decay", "precision"),
+    [(*training, FULL) for training in TRAININGS]
+    + [pytest.param(*of, HALF, marks=() if of in IN_HALF else pytest.mark.soak) for of in TRAININGS],
+)
+def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, name, decay, precision):
+    if precision == HALF and not quick_bf16("cpu"):
+        pytest.skip("this processor has no quick bfloat16")
     draw = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (50, 1, 8, 8), dtype=torch.uint8, generator=draw)
     labels = torch.arange(50) % 2
@@ -240,7 +250,7 @@ def test_a_training_stopped_after_any_batch_ends_with_the_same_bits(store_dir, n
     decay = "plateau" if decay in ("summed", "adam") else decay
     schedule = Schedule(epochs=4, batch_size=16, decay=decay, patience=0, **way, **summed)
     trainer = FineTune(Joint("resnet8", schedule), schedule)
-    fabric = Fabric(accelerator="cpu", devices=1)
+    fabric = make_fabric("cpu", precision)
     previous, carried = None, {}
     if name in OTHERS:  # with a teacher; some have two stages
         short = replace(schedule, epochs=2)

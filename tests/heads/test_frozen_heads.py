@@ -105,7 +105,7 @@ def test_slda_of_a_flat_covariance():
 
 
 def test_how_far_a_class_is_behind_without_one_of_its_images():
-    # the identity, and noise of squared length 2 an image: in a mean of two images 1, of one image 2; half of what is more
+    # the identity, and noise of squared length 2 an image: 1 in a mean of two, 2 in a mean of one; half of what is more
     evidence = evidence_of([[1, 0], [3, 0], [0, 1], [0, 3], [5, 5]], [0, 0, 1, 1, 2])
     assert heads.slda_behind(evidence.known_moments).tolist() == [0.5, 0.5, 0]  # the only one is not left out
 

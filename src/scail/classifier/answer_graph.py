@@ -22,8 +22,7 @@ from scail.classifier.odds import Odds
 from scail.classifier.picture_scaling import Piece, picture_graph, scaled_picture, scaling_piece
 from scail.heads import LinearHead
 from scail.heads.strangeness import UNKNOWN, Strangeness
-from scail.networks.network import extract_features
-from scail.networks.onnx_features import features_digest, features_graph, kept_graph, onnx_features
+from scail.networks.onnx_features import features_digest, features_graph, kept_graph
 
 _TOLERANCE = 1e-4
 _NETWORK = "network/"  # names in the network's piece begin so
@@ -188,8 +187,7 @@ def _check(graph: bytes, model: Model, head: LinearHead) -> None:
     picture = np.random.RandomState(0).randint(0, 256, (shape.height + 3, shape.width + 8, 3), dtype=np.uint8)
     found = Answerer(graph, threads=1).answer(picture)
     pixels = torch.from_numpy(scaled_picture(picture, shape).transpose(2, 0, 1).copy())[None]
-    network = model.learned.network
-    scores_C = head.scores((onnx_features if network.int8 else extract_features)(network, pixels))[0]
+    scores_C = head.scores(model.settings.training().extract(model.learned.network, pixels))[0]
     _check_odds(found, scores_C, model.odds)
 
 

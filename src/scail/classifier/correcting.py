@@ -21,7 +21,7 @@ from scail.classifier.forgetting import TRACES, same_rows, without_class, withou
 from scail.classifier.inputs import class_names_of, images_of
 from scail.classifier.left_out import calibrated
 from scail.classifier.lesson import Circumstances, lesson_of, next_state
-from scail.classifier.model import MOST_HISTORY, Kept, Model, Seen, digest_of_pixels
+from scail.classifier.model import MOST_HISTORY, Kept, Model, Seen, digests_of
 from scail.classifier.repeats import first_seen, known_pictures
 from scail.exemplars import Memory
 from scail.heads import Evidence
@@ -137,8 +137,7 @@ def _check_class(model: Model, name: str) -> None:
 def _learned_as(model: Model, images: Tensor, names: Sequence[str]) -> dict[bytes, set[str]]:
     """By the hash of each picture, the names that it was learned under; an error if that is not known of one."""
     known, found, missing = known_pictures(model), dict[bytes, set[str]](), list[int]()
-    for i, image in enumerate(images):
-        digest = digest_of_pixels(image).numpy().tobytes()
+    for i, digest in enumerate(digests_of(images)):
         if digest in known:
             found[digest] = known[digest]
         else:
@@ -206,7 +205,7 @@ def _moved(model: Model, digests: set[bytes], label: int) -> Model:
 
 def _kept_moved(kept: Kept, digests: set[bytes], label: int) -> Kept:
     """Pictures that move stand last in their new class: those that were there are the better ones."""
-    of_image = [digest_of_pixels(image).numpy().tobytes() for image in kept.images]
+    of_image = digests_of(kept.images)
     there = {of_image[row] for row in kept.memory.exemplars[label].tolist()} if len(kept.memory.exemplars) else set()
     exemplars, moving = list[Tensor](), list[int]()
     for c, rows in enumerate(kept.memory.exemplars):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import torch
-
 from scail.classifier.left_out import calibrated
-from scail.classifier.model import Model, Seen, digest_of_pixels
+from scail.classifier.model import Model, Seen
 from scail.moments import Moments
 from scail.networks.int8 import in_int8
 from scail.networks.pretrained import PRETRAINED, start_network
@@ -46,8 +44,7 @@ def embedded_again(model: Model, name: str, say: Callable[[str], None] = lambda 
         new_features_MD=features[new], new_labels_M=labels[new],
     )  # fmt: skip
     learned = replace(model.learned, network=network.eval(), evidence=evidence, carried=moments.to_carry())
-    digests = torch.stack([digest_of_pixels(image) for image in images])
-    seen = (Seen(features, labels, digests),) if settings.keep == "features" else ()
+    seen = (Seen.of(features, labels, images),) if settings.keep == "features" else ()
     return calibrated(replace(model, settings=settings, learned=learned, seen=seen))
 
 

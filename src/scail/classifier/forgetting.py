@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from scail.classifier.left_out import calibrated
-from scail.classifier.model import Kept, Model, Seen, digest_of_pixels
+from scail.classifier.model import Kept, Model, Seen, digests_of
 from scail.exemplars import Memory
 from scail.heads import Evidence
 from scail.learner import Learned
@@ -100,7 +100,7 @@ def same_rows(features_MD: Tensor, others_ND: Tensor) -> Tensor:
 
 def _stay(kept: Kept, digests: set[bytes]) -> Tensor:
     """Per image whether it is none of these."""
-    found = [digest_of_pixels(image).numpy().tobytes() not in digests for image in kept.images]
+    found = [digest not in digests for digest in digests_of(kept.images)]
     return torch.tensor(found, dtype=torch.bool)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from scail.classifier.inputs import grouped
 from scail.classifier.left_out import calibrated
-from scail.classifier.model import MOST_HISTORY, Kept, Model, Seen, digest_of_pixels
+from scail.classifier.model import MOST_HISTORY, Kept, Model, Seen
 from scail.classifier.settings import Settings
 from scail.config import schedules_in
 from scail.datasets.dataset import fingerprint_of
@@ -220,8 +220,7 @@ def _seen(trained: Trained, task: Task) -> Seen:
     new = len(trained.new_labels)
     fresh = torch.cat([rows[:new], rows[new + task.exemplars :]])
     assert isinstance(task.images, Tensor)
-    digests = torch.stack([digest_of_pixels(task.images[row]) for row in fresh.tolist()])
-    return Seen(trained.features_ND[fresh], task.labels[fresh], digests)
+    return Seen.of(trained.features_ND[fresh], task.labels[fresh], [task.images[row] for row in fresh.tolist()])
 
 
 def _now() -> str:

@@ -6,7 +6,8 @@ Shapes: N images, C classes, E exemplars, H held-out images.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from scail.classifier.odds import Odds
 from scail.classifier.settings import Settings, check_head, named_method
+from scail.datasets.images.on_disk import in_threads
 from scail.exemplars import Memory
 from scail.heads import LinearHead
 from scail.heads.strangeness import Familiar, Strangeness, moments_at_hand, strangeness_of
@@ -39,10 +41,16 @@ class Kept:
         return cls(images[memory.indices], Memory(memory.budget, tuple(rows)))
 
 
-def digest_of_pixels(image: Tensor) -> Tensor:
+def digest_of_pixels(image: Tensor) -> bytes:
     """16 bytes: a hash of an image's shape and pixels."""
-    digest = hashlib.sha256(repr(tuple(image.shape)).encode() + image.contiguous().numpy().tobytes())
-    return torch.frombuffer(bytearray(digest.digest()[:16]), dtype=torch.uint8)
+    digest = hashlib.sha256(repr(tuple(image.shape)).encode())
+    digest.update(image.contiguous().numpy().data)
+    return digest.digest()[:16]
+
+
+def digests_of(images: Iterable[Tensor]) -> list[bytes]:
+    """The same of each image, on all cores."""
+    return list(in_threads(digest_of_pixels, [*images], os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,12 @@ class Seen:
     labels_N: Tensor
     digests_N: Tensor
     """N x 16 bytes: a hash of each image's content."""
+
+    @classmethod
+    def of(cls, features_ND: Tensor, labels_N: Tensor, images: Iterable[Tensor]) -> Seen:
+        """These images, with their hashes."""
+        digests = bytearray(b"".join(digests_of(images)))
+        return cls(features_ND, labels_N, torch.tensor(digests, dtype=torch.uint8).view(-1, 16))
 
 
 @dataclass(frozen=True)

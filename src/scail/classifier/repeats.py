@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from scail.classifier.forgetting import without_images
-from scail.classifier.model import Model, digest_of_pixels
+from scail.classifier.model import Model, digests_of
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def first_seen(model: Model | None, images: Tensor, names: Sequence[str]) -> Fir
     out to measure with stays so.
     """
     known, now = known_pictures(model), dict[bytes, set[str]]()
-    digests = [_digest(image) for image in images]
+    digests = digests_of(images)
     for digest, name in zip(digests, names, strict=True):
         now.setdefault(digest, set()).add(name)
     moved = {digest for digest in known.keys() & now.keys() if not known[digest] & now[digest]}
@@ -57,10 +57,6 @@ def first_seen(model: Model | None, images: Tensor, names: Sequence[str]) -> Fir
     return FirstSeen(model, images, [names[row] for row in rows], tuple(notes))
 
 
-def _digest(image: Tensor) -> bytes:
-    return digest_of_pixels(image).numpy().tobytes()
-
-
 def known_pictures(model: Model | None) -> dict[bytes, set[str]]:
     """The names of every picture that was learned or is held out, as far as that is kept; one may have several."""
     found = dict[bytes, set[str]]()
@@ -70,6 +66,7 @@ def known_pictures(model: Model | None) -> dict[bytes, set[str]]:
         for digest, label in zip(seen.digests_N, seen.labels_N.tolist(), strict=True):
             found.setdefault(digest.numpy().tobytes(), set()).add(model.classes[label])
     for kept in (model.held_out,) if model.seen else (model.held_out, model.exemplars):
-        for image, label in zip(kept.images[kept.memory.indices], kept.memory.labels.tolist(), strict=True):
-            found.setdefault(_digest(image), set()).add(model.classes[label])
+        digests = digests_of([kept.images[row] for row in kept.memory.indices.tolist()])
+        for digest, label in zip(digests, kept.memory.labels.tolist(), strict=True):
+            found.setdefault(digest, set()).add(model.classes[label])
     return found

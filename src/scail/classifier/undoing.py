@@ -12,7 +12,7 @@ import torch
 
 from scail.classifier.correcting import Corrected
 from scail.classifier.left_out import calibrated
-from scail.classifier.model import Kept, Model, digest_of_pixels
+from scail.classifier.model import Kept, Model, digests_of
 from scail.classifier.settings import Change
 from scail.exemplars import Memory
 
@@ -30,9 +30,7 @@ def before_of(model: Model | None, after: Model) -> Before | None:
     """What to keep of a model that this one came from: everything but pictures that are kept no more."""
     if model is None:
         return None
-    there = {
-        digest_of_pixels(image).numpy().tobytes() for kept in (after.exemplars, after.held_out) for image in kept.images
-    }
+    there = {digest for kept in (after.exemplars, after.held_out) for digest in digests_of(kept.images)}
     (exemplars, rows), (held_out, _) = (_still_there(kept, there) for kept in (model.exemplars, model.held_out))
     gone = (
         sum(len(kept.memory) for kept in (model.exemplars, model.held_out))
@@ -50,7 +48,7 @@ def before_of(model: Model | None, after: Model) -> Before | None:
 
 def _still_there(kept: Kept, there: set[bytes]) -> tuple[Kept, torch.Tensor]:
     """The images that are one of those; and which rows, class by class, they are."""
-    of_image = [digest_of_pixels(image).numpy().tobytes() in there for image in kept.images]
+    of_image = [digest in there for digest in digests_of(kept.images)]
     stay = torch.tensor(of_image, dtype=torch.bool)
     left = Memory(kept.memory.budget, tuple(rows[stay[rows]] for rows in kept.memory.exemplars))
     return Kept.chosen(kept.images, left), stay[kept.memory.indices].nonzero().flatten()

@@ -137,6 +137,6 @@ class Dataset:
 
 def fingerprint_of(images: Images, labels: Tensor) -> str:
     """A hash of these very images and labels, in this order."""
-    digest = hashlib.sha256(images.contiguous().numpy().tobytes() if isinstance(images, Tensor) else images.stamp())
-    digest.update(labels.contiguous().numpy().tobytes())
+    digest = hashlib.sha256(images.contiguous().numpy().data if isinstance(images, Tensor) else images.stamp())
+    digest.update(labels.contiguous().numpy().data)
     return digest.hexdigest()[:16]

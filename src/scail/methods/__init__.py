@@ -38,7 +38,7 @@ class Method:
     left_out: Callable[[Moments, Tensor, Tensor], Tensor] | None = None
     """Scores of learned images, each by the classifier that never saw it; None: there is no closed form."""
     behind: Callable[[Moments], Tensor] | None = None
-    """By how much such an image's own class scores less than it would with as many images as before; None: not known."""
+    """By how much the class of such an image scores less, as it has one image fewer; None: not known."""
     options: tuple[str, ...] = ()
     """Of the `HeadOptions`, those that the head takes."""
     carried: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ _COLOURS = {1: 0, 3: 2}  # channels, and how PNG says so
 
 def digest_of(image: Tensor) -> str:
     """A hash of an image's shape and pixels: the name of its file, and its checksum."""
-    return digest_of_pixels(image).numpy().tobytes().hex()
+    return digest_of_pixels(image).hex()
 
 
 def to_png(image: Tensor) -> bytes:
@@ -45,14 +45,14 @@ def to_png(image: Tensor) -> bytes:
     Each row is written as its difference to the row above. Pillow would try five ways for every row, and take eight
     times as long for a file that is a tenth smaller.
     """
-    pixels = image.permute(1, 2, 0).contiguous().numpy()
-    height, width, channels = pixels.shape
-    rows = pixels.reshape(height, width * channels)
+    channels, height, width = image.shape
     lines = np.empty((height, 1 + width * channels), np.uint8)
-    lines[:, 0], lines[0, 1:] = _UP, rows[0]
-    np.subtract(rows[1:], rows[:-1], out=lines[1:, 1:])
+    lines[:, 0], pixels = _UP, lines[:, 1:].reshape(height, width, channels)  # a view
+    for channel, rows in enumerate(image.numpy()):
+        pixels[0, :, channel] = rows[0]
+        np.subtract(rows[1:], rows[:-1], out=pixels[1:, :, channel])
     header = struct.pack(">2I5B", width, height, 8, _COLOURS[channels], 0, 0, 0)
-    data = quick_pack(lines.tobytes(), 1)
+    data = quick_pack(lines, 1)
     return b"".join([_SIGNATURE, _chunk(b"IHDR", header), _chunk(b"IDAT", data), _chunk(b"IEND", b"")])
 
 

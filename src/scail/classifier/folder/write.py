@@ -21,11 +21,11 @@ from scail.classifier.folder.card import CARD, card_of, may_write_card
 from scail.classifier.folder.files import class_folder, clear_errors, prepare
 from scail.classifier.folder.manifest import ClassRecord, Manifest, TensorFile, to_bytes
 from scail.classifier.folder.origin import read_origin
-from scail.classifier.folder.pictures import digest_of, read_png, to_png
+from scail.classifier.folder.pictures import read_png, to_png
 from scail.classifier.folder.record import MANIFEST, PICTURES, FolderError
 from scail.classifier.folder.sweeping import sweep
 from scail.classifier.inputs import NumberLabel
-from scail.classifier.model import Kept, Model, Seen
+from scail.classifier.model import Kept, Model, Seen, digests_of
 from scail.classifier.settings import Change
 from scail.classifier.undoing import Before
 from scail.datasets.images.on_disk import in_threads
@@ -187,7 +187,8 @@ def _tensors_of(seen: Seen) -> dict[str, Tensor]:
 
 def _hashes(kept: Kept) -> list[list[str]]:
     """Of the pictures of each class."""
-    return [[digest_of(kept.images[row]) for row in rows.tolist()] for rows in kept.memory.exemplars]
+    digests = iter(digests_of([kept.images[row] for row in kept.memory.indices.tolist()]))
+    return [[next(digests).hex() for _ in rows] for rows in kept.memory.exemplars]
 
 
 def _write_pictures(root: Path, kind: str, model: Model, kept: Kept, was_read: bool) -> list[list[str]]:
