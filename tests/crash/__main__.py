@@ -62,11 +62,11 @@ def _carried_out(
     process = CONTEXT.Process(target=count_and_tell, args=(number, kinds, most, jobs, place, send))
     process.start()
     send.close()
-    found, failures, told = list[Count](), 0, 0.0
+    found, shown, told = list[Count](), set[str](), 0.0
     try:
         for found in _received(receive):
-            new = [text for one in found for text in one.failures][failures:]
-            failures += len(new)
+            new = [text for one in found for text in one.failures if text not in shown]
+            shown.update(new)
             for text in new:
                 print(f"FAILED {text}\n", flush=True)
             if time.monotonic() - told > _OFTEN or new:

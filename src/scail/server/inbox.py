@@ -42,7 +42,7 @@ _MOST_PICTURE = 64 * MIB
 _LATEST = 1e11  # seconds: no calendar goes farther than some thousand years
 
 
-class _Said(TypedDict):
+class _Description(TypedDict):
     """What stands in a description."""
 
     when: float
@@ -164,7 +164,7 @@ class Inbox:
 
     def _described(self, name: str, model: ServedModel) -> InboxPicture:
         """What this model said of it; an error where that is not all there."""
-        said: _Said = decode(_Said, read_json(self.folder / f"{name}.json", MIB), name)
+        said: _Description = decode(_Description, read_json(self.folder / f"{name}.json", MIB), name)
         if said["stamp"] != model.stamp or not 0 <= said["when"] <= _LATEST:
             raise ValueError(f"{name}: not described by this model")
         top = tuple((decode(str, c, "class"), decode(float, odds, "odds")) for c, odds in said["top"])
