@@ -146,12 +146,15 @@ class _Reader:
             assert end.value.code == 0, line
         else:
             jobs = re.findall(r'"id": ?"(\w+)"', self._said.getvalue())
-            self._in_a_shell(line.replace("jobs/ID", f"jobs/{jobs[-1]}") if jobs else line)
+            answer = self._in_a_shell(line.replace("jobs/ID", f"jobs/{jobs[-1]}") if jobs else line)
+            if "jobs/ID" in line and re.search(r'"status": ?"(waiting|running)"', answer):
+                self._line(line)  # as a reader does on a slow machine
 
-    def _in_a_shell(self, line: str) -> None:
+    def _in_a_shell(self, line: str) -> str:
         done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         print(done.stdout)
+        return done.stdout
 
 
 @contextlib.contextmanager

@@ -90,7 +90,7 @@ def test_serve_and_deploy(tmp_path):
     example = json.loads(next(code for kind, code in blocks(page) if kind == "json"))
     assert answer["images"][1] == example["images"][1]
     assert [one.keys() for one in answer["images"]] == [one.keys() for one in example["images"]]
-    assert '"classes":{"admiral":5}' in said and '"status":"failed"' not in said  # a slow machine is still at it
+    assert '"status":"done"' in said and '"status":"failed"' not in said
 
 
 @pretrained
