@@ -424,7 +424,7 @@ def test_words_of_the_house_are_explained_or_left_out(capsys):
     said = {name: method.summary for name, method in METHODS.items()}
     inside = re.compile(r"\brows?\b|evidence|trajectory|shrunk|sigmoid|read off|the layer|training shares")
     assert {name: text for name, text in said.items() if inside.search(text)} == {}
-    assert "SIW^mc and FT^ridge" in said["duet"] and "how many images each class had" in said["prior"]
+    assert "SIW^mc" in said["duet"] and "FT^ridge" in said["duet"] and "many images in training" in said["prior"]
     for name in COMMANDS:
         text = call(capsys, name, "--help")[1]
         assert "reads the same training" not in text and "memory is reconsidered" not in text, name
