@@ -144,7 +144,8 @@ def test_a_file_with_numbers_that_are_none_gives_no_odds():
 
 def test_a_file_that_answers_something_else_is_not_made(monkeypatch):
     clf = little().learn(*little_images("a", "b"))
-    monkeypatch.setattr(module, "extract_features", lambda network, images: torch.ones(1, network.feature_size) * 9)
+    trainer = type(clf.model_.settings.training())
+    monkeypatch.setattr(trainer, "extract", lambda self, network, images: torch.ones(1, network.feature_size) * 9)
     with pytest.raises(RuntimeError, match="onnxruntime gives other odds than torch, by up to"):
         answer_graph(clf.model_)
 

@@ -222,6 +222,6 @@ SCENES = {
     "docs/reference/classifier.md": Scene(
         pictures_and_unknown_ones, smaller=(('backbone="auto"', 'backbone="auto", image_size=48'),)
     ),
-    "docs/results/findings.md": Scene(not_run=(("scail run --dataset mnist", "it needs MNIST, and long trainings"),)),
+    "docs/results/findings.md": Scene(not_run=(("scail grid results/split-mnist", "it needs MNIST"),)),
 }  # fmt: skip
 """Every page with a block of Python or of shell."""

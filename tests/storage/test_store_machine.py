@@ -117,6 +117,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(one=NAMES, other=NAMES)
     def exchange(self, one: str, other: str) -> None:
+        if {one, other} & self.living.keys():
+            return  # it would wait
         for name, value in ((one, 3.0), (other, 4.0)):
             self.save(name, value, 1)
         if one != other and {one, other} <= self.states.keys():

@@ -16,7 +16,7 @@ from scail.config import Schedule
 from scail.config.recipes import quick
 from scail.datasets import load_dataset
 from scail.learner import Rows, train_state
-from scail.networks.image_generator import NOISE, ConditionalNorm, Shape, drawn_pair
+from scail.networks.image_generator import NOISE, ConditionalNorm, ImageShape, drawn_pair
 from scail.runtime.seeds import generator_for
 from scail.storage.checkpoint import Checkpoint
 from scail.storage.store import Store
@@ -28,7 +28,7 @@ from tests.training.test_trainers import FABRIC, JOINT, SCHEDULE, task_of
 
 MAKE = Schedule(epochs=2, lr=1e-3, batch_size=8, weight_decay=0.0, decay="steps", critic_steps=2)
 TRAINER = GenerativeReplay(JOINT, SCHEDULE, MAKE)
-SHAPE = Shape(1, 8, 8)
+SHAPE = ImageShape(1, 8, 8)
 
 
 def learned(trainer, task):
@@ -56,8 +56,8 @@ def states():
 @pytest.mark.parametrize(
     ("shape", "layers", "start"),
     [
-        (Shape(1, 8, 8), 2, (2, 2)), (Shape(1, 20, 20), 3, (3, 3)), (Shape(1, 28, 28), 3, (4, 4)),
-        (Shape(3, 32, 32), 3, (4, 4)), (Shape(3, 64, 48), 3, (8, 6)), (Shape(2, 3, 5), 1, (2, 3)),
+        (ImageShape(1, 8, 8), 2, (2, 2)), (ImageShape(1, 20, 20), 3, (3, 3)), (ImageShape(1, 28, 28), 3, (4, 4)),
+        (ImageShape(3, 32, 32), 3, (4, 4)), (ImageShape(3, 64, 48), 3, (8, 6)), (ImageShape(2, 3, 5), 1, (2, 3)),
     ],
 )  # fmt: skip
 def test_images_have_the_size_that_is_asked_for(shape, layers, start):
@@ -228,7 +228,7 @@ def test_one_that_was_killed_goes_on_from_what_was_saved_last(states, tmp_path, 
     assert all(torch.equal(value, again.state_dict()[name]) for name, value in whole.state_dict().items())
     other = replace(kept, images=task.images.repeat(1, 3, 1, 1))
     with pytest.raises(ValueError, match="not the checkpoint of this training"):
-        train_generator(other.images, other.labels, Shape(3, 8, 8), MAKE, other)
+        train_generator(other.images, other.labels, ImageShape(3, 8, 8), MAKE, other)
 
 
 def test_a_run_that_is_stopped_while_a_generator_learns_goes_on_to_the_bit(tiny, tmp_path):
@@ -278,7 +278,7 @@ def test_what_cannot_be_generated_is_refused_before_anything_is_trained(tiny):
     found = settle(experiment, wide)
     assert "generative_replay" not in found.methods
     assert any("generative replay is left out: images are 65 x 8 pixels, in memory" in note for note in found.notes)
-    with pytest.raises(ValueError, match=r"method generative_replay: .* or scale them: --image-size 64"):
+    with pytest.raises(ValueError, match=r"method generative_replay: .* or scale images to 64 pixels"):
         settle(experiment.but(methods=("generative_replay",)), wide)
     recipe = quick("digits").recipe
     with pytest.raises(ValueError, match="decay is settle, expected steps or cosine"):

@@ -138,7 +138,7 @@ def _what_hinders(kind: type[Trainer], smallest: State, dataset: Dataset) -> tup
     if side is not None and (dataset.on_disk or max(height, width) > side):
         where = "read from disk" if dataset.on_disk else "in memory"
         reason = f"images are {height} x {width} pixels, {where}, and it needs {side} x {side} at most, in memory"
-        return reason, f"scale them: --image-size {side}"
+        return reason, f"scale images to {side} pixels"
     return None
 
 

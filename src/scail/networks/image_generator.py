@@ -23,7 +23,7 @@ MOST_LAYERS = 3
 LEAKY = 0.2
 
 
-class Shape(NamedTuple):
+class ImageShape(NamedTuple):
     """What its images are, and how wide it is."""
 
     channels: int
@@ -69,7 +69,7 @@ class ImageGenerator(nn.Module):
     """N x Z noise and N classes -> N x channels x H x W in -1 to 1. A class has a map of its own to begin with, and
     scales and shifts of its own."""
 
-    def __init__(self, shape: Shape, classes: int) -> None:
+    def __init__(self, shape: ImageShape, classes: int) -> None:
         super().__init__()
         self.shape, self.classes, widths = shape, classes, shape.widths
         high, wide = shape.start
@@ -103,7 +103,7 @@ class Critic(nn.Module):
     """N x channels x H x W and N classes -> how far each image is a real one of its class. It has no batch norm: the
     penalty on its gradient is for each image alone."""
 
-    def __init__(self, shape: Shape, classes: int) -> None:
+    def __init__(self, shape: ImageShape, classes: int) -> None:
         super().__init__()
         high, wide = shape.start
         self.padding = (0, wide * 2**shape.layers - shape.width, 0, high * 2**shape.layers - shape.height)
@@ -122,12 +122,12 @@ class Critic(nn.Module):
         return found[:, 0]
 
 
-def image_generator(shape: Shape, classes: int) -> ImageGenerator:
+def image_generator(shape: ImageShape, classes: int) -> ImageGenerator:
     """One whose weights are still to be filled in."""
     return unfilled(lambda: ImageGenerator(shape, classes))
 
 
-def drawn_pair(shape: Shape, classes: int, generator: Generator) -> tuple[ImageGenerator, Critic]:
+def drawn_pair(shape: ImageShape, classes: int, generator: Generator) -> tuple[ImageGenerator, Critic]:
     """A fresh generator and its critic."""
     pair = image_generator(shape, classes), unfilled(lambda: Critic(shape, classes))
     for network in pair:

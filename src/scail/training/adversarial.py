@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from torch.optim import Adam
 
 from scail.config import Schedule
-from scail.networks.image_generator import NOISE, Critic, ImageGenerator, Shape, drawn_pair
+from scail.networks.image_generator import NOISE, Critic, ImageGenerator, ImageShape, drawn_pair
 from scail.runtime.seeds import generator_for
 from scail.storage.checkpoint import Checkpoint
 from scail.storage.entry import Entry
@@ -93,7 +93,9 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def train_generator(images: Tensor, labels_N: Tensor, shape: Shape, schedule: Schedule, task: Task) -> ImageGenerator:
+def train_generator(
+    images: Tensor, labels_N: Tensor, shape: ImageShape, schedule: Schedule, task: Task
+) -> ImageGenerator:
     """A generator of these images, which are of the classes 0 to K - 1; it goes on from the task's checkpoint."""
     device, classes = task.fabric.device, int(labels_N.max()) + 1
     generator, critic = drawn_pair(shape, classes, generator_for(task.seed, STAGE, task.state))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from scail.config import Recipe, Schedule, Schedules
 from scail.datasets.dataset import Images
-from scail.networks.image_generator import MOST_SIDE, NOISE, WIDTH, Shape
+from scail.networks.image_generator import MOST_SIDE, NOISE, WIDTH, ImageShape
 from scail.networks.network import Network, extract_features
 from scail.training.adversarial import BETAS, PENALTY, train_generator
 from scail.training.fine_tune import FineTune
@@ -101,16 +101,16 @@ class GenerativeReplay(Trainer):
         return found.without(label).to_carry() if found else {}
 
 
-def shape_of(images: Images) -> Shape:
+def shape_of(images: Images) -> ImageShape:
     """What generated images are to be; an error where they would be too large."""
     _, channels, height, width = images.shape
     if not isinstance(images, Tensor) or max(height, width) > MOST_SIDE:
         read = "" if isinstance(images, Tensor) else ", read from disk one by one"
         raise ValueError(
             f"generative replay: images of {height} x {width} pixels{read}; expected images in memory of at most "
-            f"{MOST_SIDE} x {MOST_SIDE}. Scale them (--image-size {MOST_SIDE}), or take another method"
+            f"{MOST_SIDE} x {MOST_SIDE}. Learn them at fewer pixels, or take another method"
         )
-    return Shape(channels, height, width)
+    return ImageShape(channels, height, width)
 
 
 def missing(counts: Sequence[int], past: int) -> list[int]:
@@ -124,7 +124,7 @@ def missing(counts: Sequence[int], past: int) -> list[int]:
     return [max(0, enough - count) for count in counts[:past]]
 
 
-def with_generated(task: Task, shape: Shape) -> Task:
+def with_generated(task: Task, shape: ImageShape) -> Task:
     """The task with images that are made up of past classes; rank 0 makes them for all."""
     generators = Generators.carried_in(task.carried)
     if generators is None:

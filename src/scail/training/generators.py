@@ -15,7 +15,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from scail.networks.image_generator import MOST_SIDE, ImageGenerator, Shape, image_generator
+from scail.networks.image_generator import MOST_SIDE, ImageGenerator, ImageShape, image_generator
 from scail.runtime.seeds import generator_for
 from scail.training.trainer import check_shapes
 
@@ -68,9 +68,9 @@ class Generators:
         return max((int(name.partition(".")[0].partition("_")[2]) for name in self.weights), default=-1) + 1
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> ImageShape:
         """What the images are."""
-        return Shape(*self.image_shape.tolist())
+        return ImageShape(*self.image_shape.tolist())
 
     def one(self, number: int) -> ImageGenerator:
         """The generator of this number."""
@@ -114,7 +114,7 @@ class Generators:
         for name in (*_ROWS[:2], "image_shape"):
             if carried[name].dtype != torch.int64:
                 raise ValueError(f"{name} is of {carried[name].dtype}, expected {torch.int64}")
-        most = Shape(_MOST_CHANNELS, MOST_SIDE, MOST_SIDE, _MOST_BASE)
+        most = ImageShape(_MOST_CHANNELS, MOST_SIDE, MOST_SIDE, _MOST_BASE)
         sizes = carried["image_shape"].tolist()
         if not all(1 <= size <= limit for size, limit in zip(sizes, most, strict=True)):
             raise ValueError(f"image_shape is {sizes}, expected numbers from 1 to {[*most]}")
