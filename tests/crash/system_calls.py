@@ -88,6 +88,8 @@ class Ended:
     """As of a Popen: below 0 where a signal ended it."""
     said: str
     operations: list[Operation]
+    failed: list[Operation]
+    """Those that were answered with an error, and so did not happen."""
 
 
 def watched(folder: Path, work: Callable[[], object], answer: Answer | None = None) -> Ended:
@@ -134,7 +136,7 @@ def watched(folder: Path, work: Callable[[], object], answer: Answer | None = No
     for end in (reader, *([listener] if listener is not None else [])):
         os.close(end)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return Ended(code, b"".join(said).decode(errors="replace"), operations)
+    return Ended(code, b"".join(said).decode(errors="replace"), operations, failed)
 
 
 def _fork() -> int:

@@ -115,12 +115,13 @@ class Trial:
         last = said.strip().rpartition("\n")[2]
         if ended.code != 2 or "Traceback" in said or what not in last:
             return self._told(one, f"ended with {ended.code}: {said[-1500:]}")
-        if not any(remedy in last for remedy in _REMEDIES) or not self._names_a_file(one, last):
+        if not any(remedy in last for remedy in _REMEDIES) or not self._names_a_file(ended, one, last):
             return self._told(one, f"does not say which file, or what to do: {last}")
         return None
 
-    def _names_a_file(self, one: Try, said: str) -> bool:
-        path = Path(self._at(one).path)
+    def _names_a_file(self, ended: Ended, one: Try, said: str) -> bool:
+        # What is said of a lesson goes by the clock, so operations are not the same in every try.
+        path = Path((ended.failed or [self._at(one)])[0].path)
         inside = (path, *path.parents) if path != Path() else (Path(name) for name in self.after)
         return any(str(part) in said for part in inside if part != Path())
 

@@ -62,7 +62,7 @@ def settling(
         der_pruned=first,
         packnet=replace(first, lr=0.01),
         packnet_retraining=replace(first, lr=0.01),
-        progressive=first,
+        progressive=replace(first, lr=0.05),
         growing_brain=first,
         generative_replay=first,
         generator=_generator(generated),
@@ -391,7 +391,7 @@ def learning(images: int, pixels: int, network: str, started: bool = False) -> E
     rates |= {"lucir": 0.1, "wa": 0.1, "podnet": 0.1, "podnet_classifier": 0.05}
     rates |= {"threshold_moving": 0.1}
     rates |= {"der": 0.1, "der_classifier": 0.1, "der_pruned": 0.1, "packnet": 0.01, "packnet_retraining": 0.01}
-    rates |= {"progressive": 0.1, "growing_brain": 0.1, "m2kd": 0.1, "m2kd_pruned": 0.01}
+    rates |= {"progressive": 0.05, "growing_brain": 0.1, "m2kd": 0.1, "m2kd_pruned": 0.01}
     rates |= {"generative_replay": 0.05}
     schedules = base.but((name, "lr", rate * pace) for name, rate in rates.items())
     if not small:
