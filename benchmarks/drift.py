@@ -82,7 +82,7 @@ def told(points: Sequence[Point], method: str, name: str, setting: str) -> str:
 
 def draw(points: Sequence[Point], out: Path) -> None:
     """Two panels, one for each method that ScaIL is compared with."""
-    figure, axes = new_figure(len(TITLES), "What ScaIL brings, state by state")
+    figure, axes = new_figure(len(TITLES), "What ScaIL brings in top-5, state by state")
     markers = dict(zip(dict.fromkeys(point.setting for point in points), cycle("osD^vP*X<>ph"), strict=False))
     for axis, (method, title) in zip(axes, TITLES.items(), strict=True):
         for setting, marker in markers.items():
@@ -93,7 +93,7 @@ def draw(points: Sequence[Point], out: Path) -> None:
                 label=setting,
             )  # fmt: skip
         axis.axhline(0, color="grey", linewidth=0.8)
-        axis.set(xlabel="drift of exemplars' features", ylabel=f"ScaIL above {title}, points of top-5")
+        axis.set(xlabel="drift of exemplars' features", ylabel=f"above {title}, points")
     figure.colorbar(shown, ax=list(axes), label="exemplars known (%)")
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, frameon=False, loc="outside lower center")
     out.parent.mkdir(parents=True, exist_ok=True)
