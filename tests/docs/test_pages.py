@@ -104,7 +104,7 @@ def test_share_a_model(tmp_path):
 @pytest.mark.soak
 def test_reproduce_a_table(tmp_path):
     said = gone_through("docs/how-to/reproduce-a-table.md", tmp_path)
-    assert "estimated time" in said and len(list((tmp_path / "kept").glob("*.jsonl"))) == 4
+    assert "estimated time" in said and len(list((tmp_path / "kept").glob("*.jsonl"))) == 12
     assert (tmp_path / "runs/table1-quick/report.html").is_file()
     assert "FT" in (tmp_path / "kept/measured.md").read_text()
 
@@ -112,7 +112,7 @@ def test_reproduce_a_table(tmp_path):
 @pytest.mark.soak
 def test_read_a_report(tmp_path):
     gone_through("docs/how-to/read-a-report.md", tmp_path)
-    assert {path.suffix for path in (tmp_path / "runs/first/figures").iterdir()} == {".pdf"}
+    assert ".pdf" in {path.suffix for path in (tmp_path / "runs/first/figures").iterdir()}
     assert (tmp_path / "compared/report.html").is_file()
 
 
